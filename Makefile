@@ -1,0 +1,44 @@
+# The commands people type. `make` alone lists them.
+# Everything that is built or downloaded goes below PETRA_CACHE, never into this directory.
+export PETRA_CACHE ?= $(HOME)/.cache/petracache
+export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/target
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test test-code test-cluster lint format advisories images crds golden
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | column -t -s'|'
+
+demo: ## start a local Kubernetes, install the chart, run a PetraCluster, lose a pod and keep its data
+	@e2e/demo.sh
+
+demo-down: ## end what `make demo` left running
+	@e2e/demo.sh down
+
+test: ## everything: format, lints, unit, golden, wire, image, chart and cluster tests
+	@e2e/test.sh
+
+test-code: ## what needs no Kubernetes: format, lints, unit, golden and wire tests
+	@e2e/test.sh code
+
+test-cluster: ## chart, image and cluster tests only
+	@e2e/test.sh cluster
+
+lint: ## format check, clippy, shellcheck, licences of dependencies
+	@e2e/test.sh lint
+
+format: ## rewrite the Rust sources in the project's format
+	@cargo fmt --all
+
+advisories: ## known vulnerabilities of dependencies (downloads the RustSec database)
+	@e2e/test.sh advisories
+
+images: ## the container images, as OCI archives below PETRA_CACHE/lab/images
+	@e2e/test.sh images
+
+crds: ## write crds/ again from operator/src/crd.rs
+	@cargo run -q --release -p petra-operator -- crd > crds/petraclusters.petracache.io.yaml
+
+golden: ## write the golden files again; read the diff before you commit it
+	@UPDATE_GOLDEN=1 cargo test -q --release -p petra-operator
+	@e2e/chart.sh update

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Every test of the project, in the order in which a failure is cheapest.
+#
+#   test.sh              everything
+#   test.sh code         format, lints, unit, golden and wire tests
+#   test.sh cluster      images, chart, and the tests on a local Kubernetes
+#   test.sh lint | advisories | images
+set -euo pipefail
+. "$(dirname "$0")/steps.sh"
+OUT=$PETRA_CACHE/out/test
+cd "$ROOT"
+
+main() {
+  case ${1:-all} in
+    all) install; code; cluster ;;
+    code) install; code ;;
+    cluster) install; cluster ;;
+    lint) install; lint ;;
+    advisories) step "Known vulnerabilities of dependencies" advisories ;;
+    images) install; images ;;
+    *) sed -n '2,7p' "$0"; exit 2 ;;
+  esac
+  summary
+}
+
+install() { step "Installing Debian packages" "$ROOT/e2e/lab/install.sh"; }
+
+lint() {
+  step "Format" cargo fmt --all --check
+  step "Shell scripts" scripts
+  step "Lints (the first time, this compiles RocksDB)" \
+    cargo clippy --release --locked --workspace --all-targets --all-features -- -D warnings
+  step "Licences and sources of dependencies" dependencies
+}
+
+code() {
+  lint
+  step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
+}
+
+images() {
+  step "Building node, operator and the stand-in for mcrouter" build_programs
+  step "Building container images" "$ROOT/e2e/images/build.sh"
+}
+
+cluster() {
+  step "Building Kubernetes from Go modules" "$ROOT/e2e/lab/build.sh"
+  step "Chart" "$ROOT/e2e/chart.sh"
+  images
+  step "Dockerfiles" "$ROOT/e2e/images/check-dockerfiles.sh"
+  step "Compiling the cluster tests" cargo test --release --locked -p petra-e2e --features cluster --no-run
+  trap 'lab down "$TEST_REGION"' EXIT
+  step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
+  PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
+  PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
+  export PETRA_E2E_OUT=$OUT
+  step "Installing the chart" install_chart "$PETRA_E2E_KUBECONFIG"
+  step "Cluster tests" cluster_tests
+}
+
+cluster_tests() {
+  rm -rf "$OUT"
+  # Two clusters at a time: more only make each other slower on two cores.
+  cargo test --release --locked -p petra-e2e --features cluster --no-fail-fast --test '*' -- \
+    --test-threads "${TEST_THREADS:-2}" && return
+  lab dump "$TEST_REGION" "$OUT/lab" || true
+  echo "Cluster tests failed: pod states, events and logs are in $OUT" >&2
+  return 1
+}
+
+scripts() { git ls-files -z '*.sh' .ci/run e2e/lab/lab | xargs -0 shellcheck -x; }
+
+# cargo-deny itself comes from the crate registry and is built once. The licence check needs no network.
+cargo_deny() {
+  local home=$PETRA_CACHE/cargo-deny
+  [ -x "$home/bin/cargo-deny" ] ||
+    CARGO_TARGET_DIR=$home/target cargo install --quiet --locked --version 0.20.2 --root "$home" cargo-deny
+  "$home/bin/cargo-deny" "$@"
+}
+dependencies() { cargo fetch --quiet --locked && cargo_deny --offline check --hide-inclusion-graph bans licenses sources; }
+advisories() { cargo_deny check advisories; }
+
+main "$@"
