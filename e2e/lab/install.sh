@@ -6,11 +6,11 @@
 set -euo pipefail
 
 # PACKAGE  what it is for
-PACKAGES="
+PACKAGES='
 build-essential              compiling RocksDB, and the image of the pause container
 libclang-dev                 generating the bindings to RocksDB
 git                          listing the files of this tree
-bsdextrautils                column, for `make help`
+bsdextrautils                column, which lists the commands of the Makefile
 ca-certificates              downloading Go modules and crates
 curl                         asking HTTP endpoints
 jq                           building images, reading objects
@@ -27,7 +27,7 @@ util-linux                   namespaces of the machines
 busybox-static               the tools image
 buildah                      checking the Dockerfiles
 mmdebstrap                   the base image for that check
-"
+'
 
 main() {
   case ${1:-} in
