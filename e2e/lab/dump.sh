@@ -7,9 +7,11 @@ LOG_LINES=2000 # of each component; a pod's log is written whole
 dump() {
   local node machine
   mkdir -p "$2/components" "$2/pods" || return 0
-  collect "$2/objects.txt" kubectl_in "$1" get all,pvc,pv,configmaps,pdb,events,petra -A -o wide
+  collect "$2/objects.txt" kubectl_in "$1" get all,pvc,pv,configmaps,pdb,events -A -o wide
   collect "$2/events.txt" kubectl_in "$1" get events -A --sort-by=.lastTimestamp
-  collect "$2/objects.yaml" kubectl_in "$1" get petra,statefulsets,deployments,services,configmaps,pdb,pvc,pv,leases -A -o yaml
+  collect "$2/objects.yaml" kubectl_in "$1" get statefulsets,deployments,services,configmaps,pdb,pvc,pv,leases -A -o yaml
+  collect "$2/petra.txt" kubectl_in "$1" get petra -A -o wide
+  collect "$2/petra.yaml" kubectl_in "$1" get petra -A -o yaml
   collect "$2/pods.yaml" kubectl_in "$1" get pods -A -o yaml
   collect "$2/pods.txt" kubectl_in "$1" describe pods -A
   collect "$2/nodes.txt" kubectl_in "$1" describe nodes

@@ -17,12 +17,14 @@ machine_pid() { # MACHINE
 machine_init() { pgrep -P "$(machine_pid "$1")" | head -1; } # MACHINE: its pid 1, as a pid of this machine
 
 machine_boot() { # MACHINE
-  local dir init=node.sh; dir=$(machine_dir "$1")
-  [ "$1" != "$(region_of "$1")" ] || init=control-plane.sh
+  local dir init=control-plane.sh; dir=$(machine_dir "$1")
   mkdir -p "$dir/log"
-  cgroups_remove "$1"  # left by a crash; a kubelet is 25 s slower to start with stale ones
-  cgroups_add "$1"
-  # The locks of the command that boots must not live on in the machine: 7>&- 8>&- 9>&-
+  if [ "$1" != "$(region_of "$1")" ]; then
+    init=node.sh
+    cgroups_remove "$1" # left by a crash; a kubelet is 25 s slower to start with stale ones
+    cgroups_add "$1"
+  fi
+  # The locks of the command that boots must not live on in the machine, hence 7>&- 8>&- 9>&-.
   MACHINE=$1 setsid nsenter --net="/run/netns/$(netns "$1")" \
     unshare --mount --uts --ipc --pid --fork --kill-child --mount-proc \
     bash "$LAB/$init" > "$dir/log/init.log" 2>&1 < /dev/null 7>&- 8>&- 9>&- &

@@ -32,8 +32,16 @@ region_up() {
   touch "$STATE/$1/ready"
 }
 
-await_node() { await "$1" "node $1" 90 kubectl_in "$(region_of "$1")" wait --for=condition=Ready "node/$1" --timeout=2s; }
-region_resolves() { busybox timeout 2 busybox nslookup kubernetes.default.svc.cluster.local "$(router "$1")"; }
+# await_node MACHINE [SINCE]: a node that crashed is called Ready until its lease ends, so it must have renewed that SINCE.
+await_node() {
+  [ -z "${2:-}" ] || await "$1" "node $1" 90 lease_renewed "$1" "$2"
+  await "$1" "node $1" 90 kubectl_in "$(region_of "$1")" wait --for=condition=Ready "node/$1" --timeout=2s
+}
+lease_renewed() {
+  local renewed
+  renewed=$(kubectl_in "$(region_of "$1")" -n kube-node-lease get lease "$1" -o jsonpath='{.spec.renewTime}') && [[ $renewed > $2 ]]
+}
+region_resolves() { timeout 2 busybox nslookup kubernetes.default.svc.cluster.local "$(router "$1")"; }
 
 # await MACHINE WHAT SECONDS COMMAND...: repeats COMMAND until it succeeds, or ends the script with the logs to look at.
 await() {
