@@ -11,7 +11,6 @@ set -euo pipefail
 . "$(dirname "$0")/../lab/paths.sh"
 HERE=$(cd "$(dirname "$0")" && pwd)
 PROGRAMS=${CARGO_TARGET_DIR:-$PETRA_CACHE/target}/release
-NOBODY=65532 # the user that every image runs as
 
 main() {
   case ${1:-} in -*) sed -n '2,9p' "$0"; exit 2 ;; esac
@@ -25,8 +24,8 @@ main() {
   for image; do
     root=$work/$image
     case $image in
-      pause) build pause 9>&- ;;
-      tools) build tools 9>&- ;;
+      pause) pause ;;
+      tools) tools ;;
       node) program node "$PROGRAMS/petracache" petracache ;;
       operator) program operator "$PROGRAMS/petra-operator" petra-operator ;;
       mcrouter-stand-in) program mcrouter-stand-in "${MCROUTER_BIN:-$PROGRAMS/mcrouter-stand-in}" mcrouter ;;
@@ -35,65 +34,44 @@ main() {
   done
 }
 
-# program IMAGE FILE NAME: an image of one program, /usr/local/bin/NAME, and the libraries that it names.
+# program IMAGE FILE NAME: an image of one program, /usr/local/bin/NAME, and its libraries.
 program() {
   [ -x "$2" ] || die "there is no program $2" "build it with: cargo build --release --workspace (or set MCROUTER_BIN to a mcrouter)"
   [ "$(head -c 4 "$2")" = $'\x7fELF' ] || die "$2 is no Linux program but perhaps a script around one" "name the program itself"
-  local libraries; mapfile -t libraries < <(libraries_of "$2")
-  unchanged "$1" "$2" "${libraries[@]}" && return
-  skeleton
-  install -D -m 755 "$2" "$root/usr/local/bin/$3"
-  strip --strip-debug "$root/usr/local/bin/$3"
-  local library paths=
-  for library in "${libraries[@]}"; do
-    install -D -m 755 "$(readlink -f "$library")" "$root$library"
-    case $library in
-      /lib/* | /lib64/* | /usr/lib/*) ;;
-      *) paths=$paths:${library%/*} ;;
-    esac
-  done
-  finish "$1" "$(jq -cn --arg user "$NOBODY:$NOBODY" --arg program "/usr/local/bin/$3" --arg paths "${paths#:}" '
-    {User: $user, Entrypoint: [$program]} + if $paths == "" then {} else {Env: [
+  unchanged "$1" "$2" && return
+  "$HERE/rootfs.sh" "$root" "$2" "$3"
+  finish "$1" "$(jq -cn --arg program "/usr/local/bin/$3" --arg paths "$(odd_library_paths)" '
+    {User: "65532:65532", Entrypoint: [$program]} + if $paths == "" then {} else {Env: [
       "PATH=/usr/local/bin:/usr/bin:/bin", "LD_LIBRARY_PATH=" + $paths]} end')"
 }
 
-libraries_of() {
-  local said
-  said=$(ldd "$1" 2>&1) || return 0 # a static program
-  ! grep -q 'not found' <<< "$said" || die "$1 needs libraries that are not here: $(grep 'not found' <<< "$said" | xargs)"
-  grep -o '/[^ ]*' <<< "$said" | sort -u
+# Where a program that was installed by hand has its libraries, and the loader does not look by itself.
+odd_library_paths() {
+  (cd "$root" && find . -name '*.so*' -printf '/%P\n') | sed 's:/[^/]*$::' |
+    { grep -vE '^(/usr)?/lib(64)?(/|$)' || true; } | sort -u | paste -sd :
 }
 
-# What glibc and a non-root user expect of a file system.
-skeleton() {
-  rm -rf "$root"
-  install -d -m 755 "$root" "$root"/{etc,usr/local/bin}
-  install -d -m 1777 "$root"/{tmp,data}
-  printf 'root:x:0:0:root:/:/sbin/nologin\npetracache:x:%s:%s:petracache:/:/sbin/nologin\n' $NOBODY $NOBODY > "$root/etc/passwd"
-  printf 'root:x:0:\npetracache:x:%s:\n' $NOBODY > "$root/etc/group"
-  echo 'hosts: files dns' > "$root/etc/nsswitch.conf"
-}
-
-# pause: the first process of every pod. tools: a shell, nc and the like for tests.
-build() {
-  unchanged "$1" "$HERE/pause.c" /bin/busybox && return
-  skeleton
-  "$1"
-}
+# The first process of every pod.
 pause() {
+  unchanged pause "$HERE/pause.c" && return
+  "$HERE/rootfs.sh" "$root"
   gcc -static -Os -s -Wall -Wl,--build-id=none -o "$root/pause" "$HERE/pause.c"
   finish pause '{"User": "65532:65532", "Entrypoint": ["/pause"]}'
 }
+
+# A shell, nc, wget, nslookup and the like, for tests.
 tools() {
   local applet
-  install -D -m 755 /bin/busybox "$root/bin/busybox"
-  for applet in $(/bin/busybox --list | grep -vx busybox); do ln -s busybox "$root/bin/$applet"; done
+  unchanged tools /bin/busybox && return
+  "$HERE/rootfs.sh" "$root" /bin/busybox busybox
+  install -d -m 755 "$root/bin"
+  for applet in $(/bin/busybox --list); do ln -s ../usr/local/bin/busybox "$root/bin/$applet"; done
   finish tools '{"User": "65532:65532", "Cmd": ["/bin/sh"]}'
 }
 
-# unchanged IMAGE FILE...: whether the archive was made of these very files.
+# unchanged IMAGE FILE: whether the archive was made of this very file by these very scripts.
 unchanged() {
-  print=$(cat "$HERE/build.sh" "$HERE/mkimage.sh" "${@:2}" | sha256sum)
+  print=$(cat "$HERE"/{build,rootfs,mkimage}.sh "$2" | sha256sum)
   [ -e "$IMAGES/$1.tar" ] && [ "$(cat "$IMAGES/.$1.stamp" 2> /dev/null)" = "$print" ] && echo "$1 is up to date"
 }
 
