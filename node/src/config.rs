@@ -1,0 +1,261 @@
+//! What a node is told, checked.
+//!
+//! Owns the meaning of every setting: its default, its bounds and what it says when it is wrong. A setting may
+//! come from a file, the environment or a flag, each overriding the one before; [`layers`] brings them together.
+//! After [`Config::load`] nothing is checked again.
+
+mod file;
+pub mod flags;
+mod layers;
+mod memory;
+mod units;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use thiserror::Error;
+
+use crate::store::{Durability, StorageOptions};
+
+pub use file::FileError;
+use flags::Flags;
+use layers::{Layers, Origin, Setting};
+use memory::MemoryPlan;
+pub use units::{ByteSize, UnitError};
+
+const DEFAULT_PORT: u16 = 11211;
+/// Nobody but this machine, until told otherwise.
+const DEFAULT_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
+const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+const DEFAULT_DB_PATH: &str = "./data/rocksdb";
+const DEFAULT_MAX_CONNECTIONS: u64 = 10_000;
+/// memcached's default; its bounds are below.
+const DEFAULT_MAX_ITEM_SIZE: ByteSize = ByteSize::mib(1);
+const MIN_MAX_ITEM_SIZE: ByteSize = ByteSize::kib(1);
+const MAX_MAX_ITEM_SIZE: ByteSize = ByteSize::gib(1);
+const MIN_MEMORY: ByteSize = ByteSize::mib(8);
+const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
+/// Routers send their next request well within this and learn to ask another node.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(1);
+const MAX_DRAIN: Duration = Duration::from_secs(600);
+/// File sizes and background jobs that RocksDB's own guide begins with.
+const DEFAULT_TARGET_FILE_SIZE: ByteSize = ByteSize::mib(64);
+const DEFAULT_BACKGROUND_JOBS: i32 = 4;
+const DEFAULT_WRITE_BUFFERS: i32 = 3;
+
+/// Everything a node is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where clients are served.
+    pub listen_addr: SocketAddr,
+    /// Where `/health`, `/ready` and `/metrics` are served, if anywhere.
+    pub metrics_addr: Option<SocketAddr>,
+    pub threads: usize,
+    pub max_connections: u64,
+    /// How long clients are told to go elsewhere before the node closes.
+    pub drain: Duration,
+    /// What block cache and memtables may take together.
+    pub memory: ByteSize,
+    pub storage: StorageOptions,
+}
+
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{setting} is {value:?} {origin}, but must be {allowed}")]
+    Invalid {
+        setting: Setting,
+        value: String,
+        origin: Origin,
+        allowed: String,
+    },
+}
+
+impl Config {
+    /// Brings together the file that `flags` name, the environment and the flags.
+    pub fn load(
+        flags: &Flags,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let mut layers = Layers::default();
+        if let Some(path) = &flags.config {
+            file::read(path, &mut layers)?;
+        }
+        layers.add_environment(environment);
+        flags.add_to(&mut layers);
+        Self::check(&layers)
+    }
+
+    fn check(layers: &Layers) -> Result<Self, ConfigError> {
+        let memory = memory_budget(layers)?;
+        let plan = MemoryPlan::within(memory);
+        let storage = storage(layers, memory, &plan)?;
+        Ok(Self {
+            listen_addr: listen_addr(layers)?,
+            metrics_addr: metrics_addr(layers)?,
+            threads: number(layers, Setting::Threads, 1, 1024)?.unwrap_or_else(cores),
+            max_connections: number(layers, Setting::MaxConnections, 1, 1_000_000)?
+                .unwrap_or(DEFAULT_MAX_CONNECTIONS),
+            drain: duration(layers, Setting::Drain, Duration::ZERO, MAX_DRAIN)?
+                .unwrap_or(DEFAULT_DRAIN),
+            memory,
+            storage,
+        })
+    }
+}
+
+fn storage(
+    layers: &Layers,
+    memory: ByteSize,
+    plan: &MemoryPlan,
+) -> Result<StorageOptions, ConfigError> {
+    let half_of_memory = ByteSize::bytes(memory.as_u64() / 2);
+    let max_item = MAX_MAX_ITEM_SIZE.min(half_of_memory);
+    let size = |setting, default: ByteSize, min, max| {
+        layers
+            .parse(setting, &format!("a size from {min} to {max}"), |text| {
+                ByteSize::from_str(text)
+                    .ok()
+                    .filter(|size| (min..=max).contains(size))
+            })
+            .map(|size| size.unwrap_or(default).as_u64())
+    };
+    let buffer = |setting, default| size(setting, default, ByteSize::kib(64), ByteSize::gib(64));
+    Ok(StorageOptions {
+        db_path: text(layers, Setting::DbPath)
+            .unwrap_or(DEFAULT_DB_PATH)
+            .into(),
+        durability: durability(layers)?,
+        flush_interval: duration(
+            layers,
+            Setting::FlushInterval,
+            Duration::from_millis(1),
+            MAX_FLUSH_INTERVAL,
+        )?
+        .unwrap_or(DEFAULT_FLUSH_INTERVAL),
+        max_item_size: size(
+            Setting::MaxItemSize,
+            DEFAULT_MAX_ITEM_SIZE,
+            MIN_MAX_ITEM_SIZE,
+            max_item,
+        )?,
+        block_cache_size: buffer(Setting::BlockCacheSize, plan.block_cache)?,
+        write_buffer_size: buffer(Setting::WriteBufferSize, plan.write_buffer)?,
+        max_write_buffer_number: number(layers, Setting::MaxWriteBufferNumber, 2, 64)?
+            .unwrap_or(DEFAULT_WRITE_BUFFERS),
+        target_file_size_base: buffer(Setting::TargetFileSizeBase, DEFAULT_TARGET_FILE_SIZE)?,
+        max_background_jobs: number(layers, Setting::MaxBackgroundJobs, 2, 256)?
+            .unwrap_or(DEFAULT_BACKGROUND_JOBS),
+        enable_compression: boolean(layers, Setting::EnableCompression)?.unwrap_or(false),
+        enable_ttl_compaction: boolean(layers, Setting::EnableTtlCompaction)?.unwrap_or(true),
+    })
+}
+
+/// memcached's `-m` counts megabytes; everywhere else a size says its unit.
+fn memory_budget(layers: &Layers) -> Result<ByteSize, ConfigError> {
+    let allowed = format!("megabytes, or a size with a unit, of at least {MIN_MEMORY}");
+    let given = layers.parse(Setting::Memory, &allowed, |text| {
+        let size = match text.parse::<u64>() {
+            Ok(megabytes) => ByteSize::bytes(megabytes.checked_mul(1 << 20)?),
+            Err(_) => text.parse().ok()?,
+        };
+        (size >= MIN_MEMORY).then_some(size)
+    })?;
+    Ok(given.unwrap_or_else(|| memory::detected_budget().max(MIN_MEMORY)))
+}
+
+/// `-l` and `-p` each replace their half of the address.
+fn listen_addr(layers: &Layers) -> Result<SocketAddr, ConfigError> {
+    let whole = socket_addr(layers, Setting::ListenAddr)?.unwrap_or(DEFAULT_ADDR);
+    let allowed = "an IP address or localhost, with or without a port";
+    let with_ip = layers
+        .parse(Setting::ListenIp, allowed, |text| match parse_ip(text) {
+            Some(ip) => Some(SocketAddr::new(ip, whole.port())),
+            None => parse_socket_addr(text),
+        })?
+        .unwrap_or(whole);
+    let port = number(layers, Setting::Port, 0, u16::MAX)?.unwrap_or(with_ip.port());
+    Ok(SocketAddr::new(with_ip.ip(), port))
+}
+
+fn metrics_addr(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
+    let enabled = boolean(layers, Setting::MetricsEnabled)?.unwrap_or(true);
+    let addr = socket_addr(layers, Setting::MetricsAddr)?.unwrap_or(DEFAULT_METRICS_ADDR);
+    Ok(enabled.then_some(addr))
+}
+
+fn durability(layers: &Layers) -> Result<Durability, ConfigError> {
+    let allowed = "none, interval, always or fsync";
+    let given = layers.parse(Setting::Durability, allowed, |text| {
+        Durability::from_str(text, false).ok()
+    })?;
+    Ok(given.unwrap_or_default())
+}
+
+fn text(layers: &Layers, setting: Setting) -> Option<&str> {
+    layers.get(setting).filter(|text| !text.is_empty())
+}
+
+fn boolean(layers: &Layers, setting: Setting) -> Result<Option<bool>, ConfigError> {
+    layers.parse(setting, "true or false", |text| text.parse().ok())
+}
+
+fn number<T>(layers: &Layers, setting: Setting, min: T, max: T) -> Result<Option<T>, ConfigError>
+where
+    T: FromStr + PartialOrd + std::fmt::Display,
+{
+    let allowed = format!("a whole number from {min} to {max}");
+    layers.parse(setting, &allowed, |text| {
+        text.parse()
+            .ok()
+            .filter(|number| (&min..=&max).contains(&number))
+    })
+}
+
+fn duration(
+    layers: &Layers,
+    setting: Setting,
+    min: Duration,
+    max: Duration,
+) -> Result<Option<Duration>, ConfigError> {
+    let allowed = format!("a time with a unit (500ms, 1s, 5m) from {min:?} to {max:?}");
+    layers.parse(setting, &allowed, |text| {
+        units::parse_duration(text).filter(|duration| (min..=max).contains(duration))
+    })
+}
+
+fn socket_addr(layers: &Layers, setting: Setting) -> Result<Option<SocketAddr>, ConfigError> {
+    layers.parse(
+        setting,
+        "an IP address or localhost, and a port (127.0.0.1:11211)",
+        parse_socket_addr,
+    )
+}
+
+/// Names are not looked up: a node listens on addresses it has.
+fn parse_socket_addr(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::new(
+            Ipv4Addr::LOCALHOST.into(),
+            port.parse().ok()?,
+        )),
+        None => text.parse().ok(),
+    }
+}
+
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    if text == "localhost" {
+        Some(Ipv4Addr::LOCALHOST.into())
+    } else {
+        text.parse().ok()
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+

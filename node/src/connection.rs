@@ -1,0 +1,129 @@
+//! One client: bytes in, answers out.
+//!
+//! Owns the read buffer and the loop around it. It knows no command: what one does is in [`session`], and how it
+//! is written in [`crate::protocol`].
+//!
+//! ```text
+//!   wait ─► read ─► parse, execute, compose ... for all that is buffered ─► commit ─► one write
+//!    ▲                                                                                   │
+//!    └───────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing is read while answers wait to be sent, so that a client which does not read its answers stops being
+//! served instead of filling memory. A connection that waits for its client holds no buffers.
+
+mod session;
+
+use std::io;
+use std::rc::Rc;
+
+use bytes::{Buf, BytesMut};
+use tokio::net::TcpStream;
+
+use crate::protocol::text::{self, Parsed};
+use crate::worker::Worker;
+use session::{Flow, Session};
+
+/// Room for one read when no more is known to be needed; memcached's `READ_BUFFER_SIZE`.
+const MIN_READ: usize = 16 << 10;
+/// Room for one read of a large value. The buffer grows with what has come, not with what was announced.
+const MAX_READ: usize = 256 << 10;
+
+/// A client's connection, served by one worker.
+pub(crate) struct Connection {
+    session: Session,
+    /// Bytes that have come and are not answered yet.
+    input: BytesMut,
+    /// How many bytes there must be in `input` before it is worth parsing.
+    needed: usize,
+    /// So many of the next bytes belong to a value that was refused.
+    discard: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
+        let session = Session::new(stream, worker);
+        Self {
+            session,
+            input: BytesMut::new(),
+            needed: 1,
+            discard: 0,
+        }
+    }
+
+    /// Serves the client until it leaves, misbehaves or the worker closes.
+    pub(crate) async fn run(mut self) -> io::Result<()> {
+        while self.fill().await? {
+            let flow = self.answer_buffered().await?;
+            self.session.send().await?;
+            if flow == Flow::Close {
+                break;
+            }
+            if self.input.is_empty() {
+                self.session
+                    .worker()
+                    .put_buffer(std::mem::take(&mut self.input));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until there is something to parse. `false` when the client has left or the worker closes.
+    async fn fill(&mut self) -> io::Result<bool> {
+        while self.input.len() < self.needed {
+            let stream = self.session.stream();
+            tokio::select! {
+                biased;
+                () = self.session.worker().closed() => return Ok(false),
+                readable = stream.readable() => readable?,
+            }
+            if self.input.capacity() == 0 {
+                self.input = self.session.worker().take_buffer();
+            }
+            self.input
+                .reserve((self.needed - self.input.len()).clamp(MIN_READ, MAX_READ));
+            match stream.try_read_buf(&mut self.input) {
+                Ok(0) => return Ok(false),
+                Ok(count) => self.session.count_read(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Answers every command that is complete, and sets what is needed for the next.
+    async fn answer_buffered(&mut self) -> io::Result<Flow> {
+        self.session.begin_batch();
+        let mut flow = Flow::Continue;
+        let mut consumed = 0;
+        self.needed = 1;
+        while flow == Flow::Continue && consumed < self.input.len() {
+            let input = &self.input[consumed..];
+            if self.discard > 0 {
+                let discarded = self.discard.min(input.len());
+                self.discard -= discarded;
+                consumed += discarded;
+                continue;
+            }
+            let store = self.session.store();
+            match text::parse(input, |key, flags, data| store.fits(key, flags, data)) {
+                Parsed::Incomplete { needed } => {
+                    self.needed = needed;
+                    break;
+                }
+                Parsed::Close => flow = Flow::Close,
+                Parsed::Command {
+                    consumed: len,
+                    command,
+                } => {
+                    self.discard = command.discard();
+                    flow = self.session.answer(command).await?;
+                    consumed += len;
+                }
+            }
+        }
+        self.input.advance(consumed);
+        Ok(flow)
+    }
+}

@@ -1,0 +1,9 @@
+//! What clients ask and what they are answered.
+//!
+//! Owns the commands and answers as types ([`request`], [`response`]) and their encodings: each encoding turns
+//! bytes into the same [`request::Request`] and the same [`response::Response`] into bytes. Nothing here touches
+//! a socket, the store or a clock, and input that is not complete yet is a value, not an error.
+
+pub mod request;
+pub mod response;
+pub mod text;

@@ -1,0 +1,119 @@
+//! memcached's classic text protocol: bytes to commands.
+//!
+//! Owns the grammar of memcached's `doc/protocol.txt`, as memcached reads it: which arguments a command takes,
+//! which mistakes are answered how, and which of them close the connection. It decides nothing about items.
+//!
+//! A command is one line, which ends in `\n` and may end in `\r\n`. The storage commands are followed by as
+//! many bytes as the line says and `\r\n`. Only `get`, `gets`, `gat` and `gats` take several keys; they are
+//! handed on key by key, so that an answer need not fit into memory.
+
+mod arguments;
+mod commands;
+mod compose;
+mod number;
+
+use memchr::memchr;
+
+use super::request::{Control, Request};
+use super::response::Refusal;
+use crate::store::item::Exptime;
+
+pub use arguments::Keys;
+pub use compose::{END, compose, compose_stats};
+/// A counter's value, or `None` when the data is no number.
+pub use number::unsigned as parse_counter;
+
+/// Without a newline in so many bytes a line is no command, unless it is a get (memcached closes there too).
+const MAX_LINE_LEN: usize = 2048;
+/// A get may have many keys. memcached reads them until it runs out of memory; here it is enough for 4,000
+/// of the longest keys.
+const MAX_GET_LINE_LEN: usize = 1 << 20;
+
+/// The outcome of looking at the bytes that have arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// More bytes are needed: nothing can be said before there are `needed` in all.
+    Incomplete { needed: usize },
+    /// `consumed` bytes were one command.
+    Command {
+        consumed: usize,
+        command: Command<'a>,
+    },
+    /// This is not a memcached client, or not a sane one: close without an answer.
+    Close,
+}
+
+/// One line, and the data that belongs to it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    Request {
+        request: Request<'a>,
+        noreply: bool,
+    },
+    /// A get of any number of keys, answered by the hits and `END`.
+    Gets {
+        keys: Keys<'a>,
+        with_cas: bool,
+        touch: Option<Exptime>,
+    },
+    Control {
+        control: Control,
+        noreply: bool,
+    },
+    Refused {
+        refusal: Refusal,
+        noreply: bool,
+    },
+    /// A value over the limit: refused, and the next `discard` bytes are its data.
+    TooLarge {
+        request: Request<'a>,
+        noreply: bool,
+        discard: usize,
+    },
+}
+
+impl Command<'_> {
+    /// How many of the bytes behind the command belong to it but are of no use.
+    pub fn discard(&self) -> usize {
+        match self {
+            Self::TooLarge { discard, .. } => *discard,
+            _ => 0,
+        }
+    }
+}
+
+/// Looks at the first command in `input`. `fits` says whether an item of these lengths (key, flags, data) may
+/// be stored.
+pub fn parse(input: &[u8], fits: impl Fn(usize, u64, usize) -> bool) -> Parsed<'_> {
+    let Some(newline) = memchr(b'\n', input) else {
+        return unfinished_line(input);
+    };
+    let line = match &input[..newline] {
+        [line @ .., b'\r'] => line,
+        line => line,
+    };
+    commands::parse_line(line, newline + 1, input, fits)
+}
+
+fn unfinished_line(input: &[u8]) -> Parsed<'_> {
+    let limit = if starts_like_a_get(input) {
+        MAX_GET_LINE_LEN
+    } else {
+        MAX_LINE_LEN
+    };
+    if input.len() > limit {
+        Parsed::Close
+    } else {
+        Parsed::Incomplete {
+            needed: input.len() + 1,
+        }
+    }
+}
+
+fn starts_like_a_get(input: &[u8]) -> bool {
+    let command = input.trim_ascii_start();
+    [&b"get "[..], b"gets ", b"gat ", b"gats "]
+        .iter()
+        .any(|get| command.starts_with(get))
+}
+

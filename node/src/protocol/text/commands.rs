@@ -1,0 +1,290 @@
+//! One command line to one command.
+//!
+//! Owns each command's arguments, and the order in which memcached checks them, because that order decides
+//! which mistake is reported. A wrong number of arguments is always an unknown command.
+
+use super::super::request::{Control, Direction, MAX_KEY_LEN, Request, Stats, StoreMode};
+use super::super::response::Refusal;
+use super::arguments::{Arguments, Keys};
+use super::{Command, Parsed, number};
+use crate::store::item::Exptime;
+
+/// Lengths from here on are bad: memcached adds the CRLF in a signed 32-bit number.
+const DATA_LEN_END: i64 = i32::MAX as i64 - 1;
+const CRLF: &[u8] = b"\r\n";
+
+/// The command in `line`, which took `line_len` bytes of `input` with its end; data follows there.
+pub(super) fn parse_line<'a>(
+    line: &'a [u8],
+    line_len: usize,
+    input: &'a [u8],
+    fits: impl Fn(usize, u64, usize) -> bool,
+) -> Parsed<'a> {
+    let arguments = Arguments::of(line);
+    let noreply = arguments.as_slice().last() == Some(&&b"noreply"[..]);
+    let command = match arguments.as_slice() {
+        [b"get", _, ..] => gets(line, false),
+        [b"gets", _, ..] => gets(line, true),
+        [b"gat", exptime, ..] => gats(line, exptime, false),
+        [b"gats", exptime, ..] => gats(line, exptime, true),
+        [b"cas", key, flags, exptime, len, cas] | [b"cas", key, flags, exptime, len, cas, _] => {
+            let Some(cas) = number::unsigned(cas) else {
+                return refused(line_len, Refusal::BadCommandLine, noreply);
+            };
+            let line = StorageLine {
+                mode: StoreMode::Cas(cas),
+                key,
+                flags,
+                exptime,
+                len,
+                noreply,
+            };
+            return line.parse(line_len, input, fits);
+        }
+        [name, key, flags, exptime, len] | [name, key, flags, exptime, len, _] => {
+            match store_mode(name) {
+                Some(mode) => {
+                    let line = StorageLine {
+                        mode,
+                        key,
+                        flags,
+                        exptime,
+                        len,
+                        noreply,
+                    };
+                    return line.parse(line_len, input, fits);
+                }
+                None => control_command(arguments.as_slice()),
+            }
+        }
+        words => short_command(words, noreply),
+    };
+    match command {
+        Ok(Some(command)) => Parsed::Command {
+            consumed: line_len,
+            command,
+        },
+        Ok(None) if is_http(&arguments) => Parsed::Close,
+        Ok(None) => refused(line_len, Refusal::UnknownCommand, false),
+        Err(refusal @ (Refusal::UnknownCommand | Refusal::ShutdownNotEnabled)) => {
+            refused(line_len, refusal, false)
+        }
+        Err(refusal) => refused(line_len, refusal, noreply),
+    }
+}
+
+/// A command without data, `None` when there is none like it.
+type ShortCommand<'a> = Result<Option<Command<'a>>, Refusal>;
+
+fn short_command<'a>(words: &[&'a [u8]], noreply: bool) -> ShortCommand<'a> {
+    let request = match *words {
+        [b"delete", key, ref options @ ..] if options.len() <= 2 => delete(key, options, noreply)?,
+        [b"incr", key, delta] | [b"incr", key, delta, _] => {
+            arithmetic(Direction::Incr, key, delta)?
+        }
+        [b"decr", key, delta] | [b"decr", key, delta, _] => {
+            arithmetic(Direction::Decr, key, delta)?
+        }
+        [b"touch", key, exptime] | [b"touch", key, exptime, _] => Request::Touch {
+            key: checked_key(key)?,
+            exptime: checked_exptime(exptime)?,
+        },
+        [b"flush_all"] | [b"flush_all", b"noreply"] => Request::FlushAll { delay: Exptime(0) },
+        [b"flush_all", delay] | [b"flush_all", delay, _] => Request::FlushAll {
+            delay: checked_exptime(delay)?,
+        },
+        [b"verbosity", level] | [b"verbosity", level, _] => {
+            number::unsigned(level).ok_or(Refusal::BadCommandLine)?;
+            return Ok(Some(Command::Control {
+                control: Control::Verbosity,
+                noreply,
+            }));
+        }
+        _ => return control_command(words),
+    };
+    Ok(Some(Command::Request { request, noreply }))
+}
+
+/// The commands that do not mind superfluous arguments, and answer even if the last of them is `noreply`.
+fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
+    let control = match *words {
+        [b"version", ..] => Control::Version,
+        [b"quit", ..] => Control::Quit,
+        [b"shutdown", ..] => return Err(Refusal::ShutdownNotEnabled),
+        [b"stats"] => Control::Stats(Stats::General),
+        [b"stats", b"detail", b"on" | b"off", ..] => Control::StatsDetail,
+        [b"stats", b"detail", b"dump", ..] => Control::Stats(Stats::Detail),
+        [b"stats", b"detail", ..] => return Err(Refusal::BadStatsDetail),
+        [b"stats", group, ..] => Control::Stats(stats_group(group)?),
+        _ => return Ok(None),
+    };
+    Ok(Some(Command::Control {
+        control,
+        noreply: false,
+    }))
+}
+
+fn stats_group(group: &[u8]) -> Result<Stats, Refusal> {
+    Ok(match group {
+        b"settings" => Stats::Settings,
+        b"items" => Stats::Items,
+        b"slabs" => Stats::Slabs,
+        b"sizes" => Stats::Sizes,
+        b"conns" => Stats::Conns,
+        b"reset" => Stats::Reset,
+        _ => return Err(Refusal::UnknownCommand),
+    })
+}
+
+fn gets(line: &[u8], with_cas: bool) -> ShortCommand<'_> {
+    let keys = Keys::of(line, 1).ok_or(Refusal::BadCommandLine)?;
+    Ok(Some(Command::Gets {
+        keys,
+        with_cas,
+        touch: None,
+    }))
+}
+
+fn gats<'a>(line: &'a [u8], exptime: &[u8], with_cas: bool) -> ShortCommand<'a> {
+    let touch = Some(checked_exptime(exptime)?);
+    let keys = Keys::of(line, 2).ok_or(Refusal::BadCommandLine)?;
+    Ok(Some(Command::Gets {
+        keys,
+        with_cas,
+        touch,
+    }))
+}
+
+/// The only time that a delete may name is 0: deferred deletes are gone from memcached since 1.4.
+fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request<'a>, Refusal> {
+    let valid = match options {
+        [] | [b"0"] => true,
+        [_] => noreply,
+        [time, _] => *time == b"0" && noreply,
+        _ => false,
+    };
+    if !valid {
+        return Err(Refusal::BadDeleteArguments);
+    }
+    Ok(Request::Delete {
+        key: checked_key(key)?,
+    })
+}
+
+fn arithmetic<'a>(
+    direction: Direction,
+    key: &'a [u8],
+    delta: &[u8],
+) -> Result<Request<'a>, Refusal> {
+    let key = checked_key(key)?;
+    let delta = number::unsigned(delta).ok_or(Refusal::BadDelta)?;
+    Ok(Request::Arithmetic {
+        direction,
+        key,
+        delta,
+    })
+}
+
+fn store_mode(name: &[u8]) -> Option<StoreMode> {
+    Some(match name {
+        b"set" => StoreMode::Set,
+        b"add" => StoreMode::Add,
+        b"replace" => StoreMode::Replace,
+        b"append" => StoreMode::Append,
+        b"prepend" => StoreMode::Prepend,
+        _ => return None,
+    })
+}
+
+/// A line that announces data.
+struct StorageLine<'a, 'w> {
+    mode: StoreMode,
+    key: &'a [u8],
+    flags: &'w [u8],
+    exptime: &'w [u8],
+    len: &'w [u8],
+    noreply: bool,
+}
+
+impl<'a> StorageLine<'a, '_> {
+    fn parse(
+        &self,
+        line_len: usize,
+        input: &'a [u8],
+        fits: impl Fn(usize, u64, usize) -> bool,
+    ) -> Parsed<'a> {
+        let Some((flags, exptime, len)) = self.numbers() else {
+            // The data is then read as the next commands, as memcached does.
+            return refused(line_len, Refusal::BadCommandLine, self.noreply);
+        };
+        let (mode, key, noreply) = (self.mode, self.key, self.noreply);
+        let data_len = len + CRLF.len();
+        if !fits(key.len(), flags, len) {
+            let request = Request::StoreTooLarge { mode, key };
+            let command = Command::TooLarge {
+                request,
+                noreply,
+                discard: data_len,
+            };
+            return Parsed::Command {
+                consumed: line_len,
+                command,
+            };
+        }
+        let consumed = line_len + data_len;
+        let Some(data) = input.get(line_len..consumed) else {
+            return Parsed::Incomplete { needed: consumed };
+        };
+        let Some(data) = data.strip_suffix(CRLF) else {
+            return refused(consumed, Refusal::BadDataChunk, noreply);
+        };
+        let request = Request::Store {
+            mode,
+            key,
+            flags,
+            exptime,
+            data,
+        };
+        Parsed::Command {
+            consumed,
+            command: Command::Request { request, noreply },
+        }
+    }
+
+    fn numbers(&self) -> Option<(u64, Exptime, usize)> {
+        checked_key(self.key).ok()?;
+        let flags = number::unsigned(self.flags)?;
+        let exptime = checked_exptime(self.exptime).ok()?;
+        let len = number::signed(self.len).filter(|len| (0..DATA_LEN_END).contains(len))?;
+        Some((flags, exptime, usize::try_from(len).ok()?))
+    }
+}
+
+fn checked_key(key: &[u8]) -> Result<&[u8], Refusal> {
+    if key.len() <= MAX_KEY_LEN {
+        Ok(key)
+    } else {
+        Err(Refusal::BadCommandLine)
+    }
+}
+
+/// Exptimes are 32 bits wide, but mcrouter prints its negative ones without a sign: -1 arrives as 4294967295.
+fn checked_exptime(text: &[u8]) -> Result<Exptime, Refusal> {
+    let exptime = number::signed(text).ok_or(Refusal::BadExptime)?;
+    Ok(Exptime(exptime as i32))
+}
+
+/// Somebody took the node for a web server, or made a browser send requests here.
+fn is_http(arguments: &Arguments<'_>) -> bool {
+    arguments
+        .as_slice()
+        .last()
+        .is_some_and(|word| word.starts_with(b"HTTP/"))
+}
+
+fn refused<'a>(consumed: usize, refusal: Refusal, noreply: bool) -> Parsed<'a> {
+    Parsed::Command {
+        consumed,
+        command: Command::Refused { refusal, noreply },
+    }
+}

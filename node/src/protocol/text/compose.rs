@@ -1,0 +1,80 @@
+//! Answers to bytes of the text protocol.
+//!
+//! Owns memcached's own lines, to the letter: clients and routers compare them.
+
+use std::io::Write;
+
+use super::super::response::{Refusal, Response};
+
+/// Closes the answer to a get.
+pub const END: &[u8] = b"END\r\n";
+
+/// Appends `response` to `out`. A hit repeats the `key` it was asked for.
+pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut Vec<u8>) {
+    let line: &[u8] = match response {
+        Response::Hit(item) => {
+            out.extend_from_slice(b"VALUE ");
+            out.extend_from_slice(key);
+            push_number(b' ', item.flags, out);
+            push_number(b' ', item.data.len() as u64, out);
+            if with_cas {
+                push_number(b' ', item.cas, out);
+            }
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(&item.data);
+            b"\r\n"
+        }
+        Response::Number(number) => {
+            push_digits(*number, out);
+            b"\r\n"
+        }
+        Response::Miss => b"",
+        Response::Stored => b"STORED\r\n",
+        Response::NotStored => b"NOT_STORED\r\n",
+        Response::Exists => b"EXISTS\r\n",
+        Response::NotFound => b"NOT_FOUND\r\n",
+        Response::Deleted => b"DELETED\r\n",
+        Response::Touched => b"TOUCHED\r\n",
+        Response::Ok => b"OK\r\n",
+        Response::Refused(refusal) => refusal_line(*refusal),
+    };
+    out.extend_from_slice(line);
+}
+
+/// `STAT` lines and their end.
+pub fn compose_stats(stats: &[(String, String)], out: &mut Vec<u8>) {
+    for (name, value) in stats {
+        out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
+    }
+    out.extend_from_slice(END);
+}
+
+fn refusal_line(refusal: Refusal) -> &'static [u8] {
+    match refusal {
+        Refusal::UnknownCommand => b"ERROR\r\n",
+        Refusal::BadCommandLine => b"CLIENT_ERROR bad command line format\r\n",
+        Refusal::BadDeleteArguments => {
+            b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
+        }
+        Refusal::BadStatsDetail => b"CLIENT_ERROR usage: stats detail on|off|dump\r\n",
+        Refusal::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
+        Refusal::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
+        Refusal::BadDataChunk => b"CLIENT_ERROR bad data chunk\r\n",
+        Refusal::NotANumber => b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+        Refusal::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
+        // mcrouter reads the number as its result "busy" and asks the next server, without marking this one.
+        Refusal::Busy => b"SERVER_ERROR 307 busy\r\n",
+        Refusal::StorageFailed => b"SERVER_ERROR storage failed\r\n",
+        Refusal::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
+    }
+}
+
+fn push_number(before: u8, number: u64, out: &mut Vec<u8>) {
+    out.push(before);
+    push_digits(number, out);
+}
+
+fn push_digits(number: u64, out: &mut Vec<u8>) {
+    // Writing into a Vec cannot fail.
+    let _ = write!(out, "{number}");
+}

@@ -1,0 +1,92 @@
+//! What an acknowledged write survives.
+//!
+//! Owns the modes and the timer of mode `interval`. It does not know what is written.
+//!
+//! | mode       | an acknowledged write is ...                | a killed process loses | a dead machine loses |
+//! |------------|---------------------------------------------|------------------------|----------------------|
+//! | `none`     | in memory; files are written when it fills  | all since the last file | the same             |
+//! | `interval` | in memory; logged and synced every interval | at most the interval   | about the interval   |
+//! | `always`   | with the operating system                   | nothing                | what was not synced  |
+//! | `fsync`    | on the disk                                 | nothing                | nothing              |
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use tracing::error;
+
+use super::rocks::Rocks;
+
+/// When a write reaches the log and the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// No log: kept in memory until enough has come together for a file, or until shutdown
+    None,
+    /// Logged and synced once per flush interval
+    #[default]
+    Interval,
+    /// Logged before it is acknowledged, so that a killed process loses nothing
+    Always,
+    /// Synced to the disk before it is acknowledged, so that a dead machine loses nothing
+    Fsync,
+}
+
+impl Durability {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Interval => "interval",
+            Self::Always => "always",
+            Self::Fsync => "fsync",
+        }
+    }
+}
+
+/// Flushes the log on a timer, on its own thread, until it is dropped.
+pub(super) struct LogFlusher {
+    /// Dropped first, which ends the thread at once.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LogFlusher {
+    pub(super) fn start(rocks: Arc<Rocks>, interval: Duration) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("log-flusher".into())
+            .spawn(move || flush_until(&stopped, &rocks, interval))?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for LogFlusher {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            error!("the thread that flushes the log has panicked");
+        }
+    }
+}
+
+/// Ticks keep their distance however long a flush takes, so that what is not logged is never older than the
+/// interval unless the disk is slower than it.
+fn flush_until(stopped: &mpsc::Receiver<()>, rocks: &Rocks, interval: Duration) {
+    let mut tick = Instant::now() + interval;
+    while let Err(RecvTimeoutError::Timeout) =
+        stopped.recv_timeout(tick.saturating_duration_since(Instant::now()))
+    {
+        if let Err(error) = rocks.flush_log(true) {
+            error!(%error, "cannot flush the log: writes since the last flush would be lost by a crash");
+        }
+        tick = (tick + interval).max(Instant::now());
+    }
+}

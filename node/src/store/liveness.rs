@@ -1,0 +1,86 @@
+//! Which records still count: the effect of `flush_all` and of expiry on what lies on the disk.
+//!
+//! Owns the marks that `flush_all` leaves instead of deleting anything, shared by readers and by the
+//! compaction filter. It does not know how the marks are made durable.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::clock::UnixSeconds;
+
+use super::record::Header;
+
+/// Everything written before a `flush_all` has a smaller cas than everything after it, so that one number
+/// says what is dead.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    /// Records with a smaller cas are dead.
+    dead_below: AtomicU64,
+    /// When a delayed `flush_all` takes effect, in Unix seconds; 0 when none is pending.
+    flush_due: AtomicU32,
+}
+
+impl Liveness {
+    /// Whether a record may be served.
+    pub(super) fn is_live(&self, header: Header, now: UnixSeconds) -> bool {
+        header.cas >= self.dead_below() && !header.expiry.has_passed(now)
+    }
+
+    pub(super) fn dead_below(&self) -> u64 {
+        self.dead_below.load(Ordering::Acquire)
+    }
+
+    /// Whether a delayed flush has come due and must be carried out before anything is read or written.
+    pub(super) fn flush_is_due(&self, now: UnixSeconds) -> bool {
+        let due = self.flush_due.load(Ordering::Relaxed);
+        due != 0 && due <= now.0
+    }
+
+    /// All records with a cas below `cas` are dead from now on, and nothing is pending any more.
+    pub(super) fn flush_below(&self, cas: u64) {
+        self.dead_below.fetch_max(cas, Ordering::AcqRel);
+        self.flush_due.store(0, Ordering::Release);
+    }
+
+    /// Everything written before `due` is dead from then on. Replaces what was pending.
+    pub(super) fn flush_at(&self, due: UnixSeconds) {
+        self.flush_due.store(due.0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::item::Expiry;
+
+    const NOW: UnixSeconds = UnixSeconds(1000);
+
+    fn header(cas: u64, expiry: u32) -> Header {
+        Header {
+            expiry: Expiry::from_raw(expiry),
+            flags: 0,
+            cas,
+        }
+    }
+
+    #[test]
+    fn a_record_lives_until_it_expires_or_is_flushed() {
+        let liveness = Liveness::default();
+        assert!(liveness.is_live(header(5, 0), NOW));
+        assert!(liveness.is_live(header(5, 1001), NOW));
+        assert!(!liveness.is_live(header(5, 1000), NOW));
+        liveness.flush_below(6);
+        assert!(!liveness.is_live(header(5, 0), NOW));
+        assert!(liveness.is_live(header(6, 0), NOW));
+    }
+
+    #[test]
+    fn a_delayed_flush_is_due_from_its_moment_on_and_only_once() {
+        let liveness = Liveness::default();
+        assert!(!liveness.flush_is_due(NOW));
+        liveness.flush_at(NOW.plus(10));
+        assert!(!liveness.flush_is_due(NOW.plus(9)));
+        assert!(liveness.flush_is_due(NOW.plus(10)));
+        liveness.flush_below(1);
+        assert!(!liveness.flush_is_due(NOW.plus(10)));
+    }
+}

@@ -1,0 +1,238 @@
+//! The items and the store's own marks in RocksDB.
+//!
+//! Owns every RocksDB option and call. It moves bytes under keys: what a record means, and which of them are
+//! alive, is decided elsewhere. Every call may block on the disk unless it says otherwise.
+
+use std::path::Path;
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
+    DataBlockIndexType, LogLevel, Options, WriteBatch, WriteOptions, properties,
+};
+
+use super::compaction::DropDead;
+use super::{Durability, StorageOptions};
+
+/// The column family of the store's own marks, apart from the clients' keys.
+const MARKS: &str = "marks";
+
+/// Bits per key of the filters that spare misses the disk: about 1 % of them still go there.
+const FILTER_BITS_PER_KEY: f64 = 10.0;
+/// Files are opened at need and at most this many stay open, so that connections keep their share of descriptors.
+const MAX_OPEN_FILES: i32 = 1024;
+/// Every file is compacted at least this often, so that expired data gives its space back within a day also
+/// where nothing is written.
+const PERIODIC_COMPACTION_SECONDS: u64 = 24 * 60 * 60;
+/// RocksDB's own log, LOG in the database directory, may take this much space.
+const INFO_LOG_BYTES: usize = 4 << 20;
+const INFO_LOG_FILES: usize = 4;
+/// Asks the operating system to write early and evenly instead of in one burst.
+const BYTES_PER_SYNC: u64 = 1 << 20;
+/// The marks are a handful of short entries.
+const MARKS_WRITE_BUFFER: usize = 256 << 10;
+
+/// A mark of the store that must outlive the process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mark {
+    /// The first cas number that has not been reserved.
+    CasReserved,
+    /// Records with a smaller cas are dead.
+    DeadBelow,
+    /// When a delayed `flush_all` takes effect, in Unix seconds; 0 for never.
+    FlushDue,
+}
+
+impl Mark {
+    fn key(self) -> &'static [u8] {
+        match self {
+            Self::CasReserved => b"cas-reserved",
+            Self::DeadBelow => b"dead-below",
+            Self::FlushDue => b"flush-due",
+        }
+    }
+}
+
+/// An open database.
+pub(super) struct Rocks {
+    db: DB,
+    item_writes: WriteOptions,
+    mark_writes: WriteOptions,
+    block_cache: Cache,
+}
+
+impl Rocks {
+    /// Opens the database in `path`, creating it when there is none.
+    pub(super) fn open(
+        path: &Path,
+        options: &StorageOptions,
+        filter: DropDead,
+    ) -> Result<Self, rocksdb::Error> {
+        let block_cache = Cache::new_hyper_clock_cache(as_usize(options.block_cache_size), 0);
+        let families = [
+            ColumnFamilyDescriptor::new("default", item_options(options, &block_cache, filter)),
+            ColumnFamilyDescriptor::new(MARKS, mark_options()),
+        ];
+        let db = DB::open_cf_descriptors(&database_options(options), path, families)?;
+        let mut item_writes = WriteOptions::default();
+        item_writes.disable_wal(options.durability == Durability::None);
+        let mut mark_writes = WriteOptions::default();
+        mark_writes.set_sync(true);
+        Ok(Self {
+            db,
+            item_writes,
+            mark_writes,
+            block_cache,
+        })
+    }
+
+    /// The record under `key`, pinned in RocksDB's memory.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, rocksdb::Error> {
+        self.db.get_pinned(key)
+    }
+
+    /// Writes a record; how durable it is afterwards depends on the mode and on [`Rocks::flush_log`].
+    pub(super) fn put(&self, key: &[u8], record: &[u8]) -> Result<(), rocksdb::Error> {
+        self.db.put_opt(key, record, &self.item_writes)
+    }
+
+    pub(super) fn delete(&self, key: &[u8]) -> Result<(), rocksdb::Error> {
+        self.db.delete_opt(key, &self.item_writes)
+    }
+
+    /// What was last written under `mark`.
+    pub(super) fn mark(&self, mark: Mark) -> Result<Option<u64>, rocksdb::Error> {
+        let Some(family) = self.db.cf_handle(MARKS) else {
+            return Ok(None);
+        };
+        let stored = self.db.get_cf(family, mark.key())?;
+        Ok(stored.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?))))
+    }
+
+    /// Writes all `marks` or none, and returns when they are on the disk, in every mode.
+    pub(super) fn set_marks(&self, marks: &[(Mark, u64)]) -> Result<(), rocksdb::Error> {
+        let mut batch = WriteBatch::default();
+        if let Some(family) = self.db.cf_handle(MARKS) {
+            for (mark, value) in marks {
+                batch.put_cf(family, mark.key(), value.to_le_bytes());
+            }
+        }
+        self.db.write_opt(&batch, &self.mark_writes)
+    }
+
+    /// Hands the write-ahead log to the operating system, and with `sync` waits until the disk has it.
+    pub(super) fn flush_log(&self, sync: bool) -> Result<(), rocksdb::Error> {
+        self.db.flush_wal(sync)
+    }
+
+    /// Writes everything that is only in memory to files, so that the next start has no log to replay.
+    pub(super) fn flush_all_to_files(&self) -> Result<(), rocksdb::Error> {
+        self.db.flush_wal(true)?;
+        self.db.flush()?;
+        if let Some(family) = self.db.cf_handle(MARKS) {
+            self.db.flush_cf(family)?;
+        }
+        Ok(())
+    }
+
+    /// Ends background work, so that dropping the database does not wait for a long compaction.
+    pub(super) fn stop_background_work(&self) {
+        self.db.cancel_all_background_work(true);
+    }
+
+    /// Compacts everything, which applies the compaction filter to every record.
+    pub(super) fn compact(&self) {
+        self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
+    }
+
+    /// RocksDB's own figures, by the names they are exported under.
+    pub(super) fn figures(&self) -> RocksFigures {
+        let property = |name| self.db.property_int_value(name).ok().flatten().unwrap_or(0);
+        RocksFigures {
+            estimated_items: property(properties::ESTIMATE_NUM_KEYS),
+            live_data_bytes: property(properties::ESTIMATE_LIVE_DATA_SIZE),
+            file_bytes: property(properties::TOTAL_SST_FILES_SIZE),
+            memtable_bytes: property(properties::CUR_SIZE_ALL_MEM_TABLES),
+            block_cache_bytes: self.block_cache.get_usage() as u64,
+            pending_compaction_bytes: property(properties::ESTIMATE_PENDING_COMPACTION_BYTES),
+            running_compactions: property(properties::NUM_RUNNING_COMPACTIONS),
+            running_flushes: property(properties::NUM_RUNNING_FLUSHES),
+            background_errors: property(properties::BACKGROUND_ERRORS),
+            write_stopped: property(properties::IS_WRITE_STOPPED),
+        }
+    }
+}
+
+/// A look at the database from outside. Estimates are RocksDB's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RocksFigures {
+    /// Includes items that expired and have not been compacted away yet.
+    pub estimated_items: u64,
+    pub live_data_bytes: u64,
+    pub file_bytes: u64,
+    pub memtable_bytes: u64,
+    pub block_cache_bytes: u64,
+    pub pending_compaction_bytes: u64,
+    pub running_compactions: u64,
+    pub running_flushes: u64,
+    pub background_errors: u64,
+    /// 1 while RocksDB refuses writes until it has caught up.
+    pub write_stopped: u64,
+}
+
+fn database_options(options: &StorageOptions) -> Options {
+    let mut db = Options::default();
+    db.create_if_missing(true);
+    db.create_missing_column_families(true);
+    // The store decides when the log reaches the operating system: once per batch, once per interval or never.
+    db.set_manual_wal_flush(true);
+    db.set_db_write_buffer_size(as_usize(options.memtable_memory()));
+    // The marks are written rarely; without a bound their old log files would stay for ever.
+    db.set_max_total_wal_size(options.memtable_memory().saturating_mul(2));
+    db.set_max_background_jobs(options.max_background_jobs);
+    db.set_max_open_files(MAX_OPEN_FILES);
+    db.set_bytes_per_sync(BYTES_PER_SYNC);
+    db.set_max_log_file_size(INFO_LOG_BYTES);
+    db.set_keep_log_file_num(INFO_LOG_FILES);
+    db.set_log_level(LogLevel::Warn);
+    // The figures are exported; a periodic dump into the log would only repeat them.
+    db.set_stats_dump_period_sec(0);
+    db
+}
+
+fn item_options(options: &StorageOptions, block_cache: &Cache, filter: DropDead) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(block_cache);
+    // Filters and indexes count against the cache, so that memory is bounded whatever the disk holds.
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_cache_index_and_filter_blocks_with_high_priority(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_bloom_filter(FILTER_BITS_PER_KEY, false);
+    table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+
+    let mut items = Options::default();
+    items.set_block_based_table_factory(&table);
+    items.set_write_buffer_size(as_usize(options.write_buffer_size));
+    items.set_max_write_buffer_number(options.max_write_buffer_number);
+    items.set_target_file_size_base(options.target_file_size_base);
+    items.set_level_compaction_dynamic_level_bytes(true);
+    items.set_compression_type(if options.enable_compression {
+        DBCompressionType::Lz4
+    } else {
+        DBCompressionType::None
+    });
+    if options.enable_ttl_compaction {
+        items.set_compaction_filter_factory(filter);
+        items.set_periodic_compaction_seconds(PERIODIC_COMPACTION_SECONDS);
+    }
+    items
+}
+
+fn mark_options() -> Options {
+    let mut marks = Options::default();
+    marks.set_write_buffer_size(MARKS_WRITE_BUFFER);
+    marks
+}
+
+fn as_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,185 @@
+//! One thread that serves its share of the connections.
+//!
+//! Owns the thread, its runtime and what its connections share without locks. It does not accept connections:
+//! they are handed to it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::runtime;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tracing::{debug, error};
+
+use crate::clock::UnixSeconds;
+use crate::connection::Connection;
+use crate::metrics::WorkerMetrics;
+use crate::server::Shared;
+use crate::store::{Store, StoreError};
+
+/// Buffers kept for the next connection that has something to say. More are in use only while clients are in the
+/// middle of a request.
+const SPARE_BUFFERS: usize = 4;
+/// A buffer that held a large value is given back to the system.
+const MAX_SPARE_CAPACITY: usize = 64 << 10;
+/// How long answers may take to leave when the node closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the connections of one worker thread share.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    closing: CancellationToken,
+    spare_buffers: RefCell<Vec<BytesMut>>,
+    /// The second in which a failing disk was last reported: once is enough.
+    reported: Cell<UnixSeconds>,
+}
+
+/// The way to a worker thread. Dropping it closes the worker's connections.
+pub(crate) struct WorkerHandle {
+    connections: mpsc::UnboundedSender<TcpStream>,
+    thread: JoinHandle<()>,
+}
+
+impl WorkerHandle {
+    /// Starts worker number `index`.
+    pub(crate) fn start(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        // Bounded by the connection limit, which is checked before anything is sent.
+        let (connections, incoming) = mpsc::unbounded_channel();
+        let thread = thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .spawn(move || {
+                let worker = Rc::new(Worker::new(shared, index));
+                LocalSet::new().block_on(&runtime, worker.serve(incoming));
+            })?;
+        Ok(Self {
+            connections,
+            thread,
+        })
+    }
+
+    /// Hands a connection over. Gives it back if the worker is gone.
+    pub(crate) fn serve(&self, stream: TcpStream) -> Result<(), TcpStream> {
+        self.connections.send(stream).map_err(|rejected| rejected.0)
+    }
+
+    /// Closes the worker's connections, once what they are being answered is sent, and ends the thread.
+    pub(crate) fn close(self) {
+        drop(self.connections);
+        if self.thread.join().is_err() {
+            error!("a worker thread has panicked");
+        }
+    }
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, index: usize) -> Self {
+        Self {
+            shared,
+            index,
+            closing: CancellationToken::new(),
+            spare_buffers: RefCell::default(),
+            reported: Cell::default(),
+        }
+    }
+
+    async fn serve(self: Rc<Self>, mut incoming: mpsc::UnboundedReceiver<TcpStream>) {
+        // Each connection holds a sender: the channel ends when the last of them has.
+        let (connection_guard, mut all_gone) = mpsc::channel::<()>(1);
+        while let Some(stream) = incoming.recv().await {
+            let guard = connection_guard.clone();
+            let worker = Rc::clone(&self);
+            tokio::task::spawn_local(async move {
+                if let Err(error) = worker.serve_one(stream).await {
+                    debug!(%error, "a connection was lost");
+                }
+                drop(guard);
+            });
+        }
+        self.closing.cancel();
+        drop(connection_guard);
+        if timeout(CLOSE_TIMEOUT, all_gone.recv()).await.is_err() {
+            debug!(
+                worker = self.index,
+                "closing although answers are not sent yet"
+            );
+        }
+    }
+
+    async fn serve_one(self: &Rc<Self>, stream: TcpStream) -> io::Result<()> {
+        let _open = OpenConnection(&self.shared);
+        let stream = tokio::net::TcpStream::from_std(stream)?;
+        stream.set_nodelay(true)?;
+        Connection::new(stream, Rc::clone(self)).run().await
+    }
+
+    /// Returns when the worker closes.
+    pub(crate) fn closed(&self) -> WaitForCancellationFuture<'_> {
+        self.closing.cancelled()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    pub(crate) fn metrics(&self) -> &WorkerMetrics {
+        self.shared.metrics.worker(self.index)
+    }
+
+    pub(crate) fn now(&self) -> UnixSeconds {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.shared.drain.has_begun()
+    }
+
+    /// Logs a failure of the disk, at most once a second.
+    pub(crate) fn report(&self, now: UnixSeconds, failure: &StoreError) {
+        if self.reported.replace(now) != now {
+            error!(%failure, "clients are answered SERVER_ERROR");
+        }
+    }
+
+    /// An empty read buffer.
+    pub(crate) fn take_buffer(&self) -> BytesMut {
+        self.spare_buffers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer that is not needed any more.
+    pub(crate) fn put_buffer(&self, mut buffer: BytesMut) {
+        buffer.clear();
+        let mut spare = self.spare_buffers.borrow_mut();
+        if spare.len() < SPARE_BUFFERS && buffer.capacity() <= MAX_SPARE_CAPACITY {
+            spare.push(buffer);
+        }
+    }
+}
+
+/// Counts a connection out when it ends; the acceptor has counted it in.
+struct OpenConnection<'a>(&'a Shared);
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0
+            .metrics
+            .connections_open
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}
