@@ -14,7 +14,10 @@ machine_pid() { # MACHINE
   pid=$(cat "$(machine_dir "$1")/pid" 2> /dev/null) || return 1
   [ "/proc/$pid/ns/net" -ef "/run/netns/$(netns "$1")" ] && echo "$pid"
 }
-machine_init() { pgrep -P "$(machine_pid "$1")" | head -1; } # MACHINE: its pid 1, as a pid of this machine
+machine_init() { # MACHINE: its pid 1, as a pid of this machine
+  local pid
+  pid=$(machine_pid "$1") && pgrep -P "$pid"
+}
 
 machine_boot() { # MACHINE
   local dir init=control-plane.sh; dir=$(machine_dir "$1")
