@@ -68,7 +68,8 @@ cgroups_add() { # MACHINE
       cat "$mount/cpuset.cpus" > "$mount/petra-$1/cpuset.cpus"
       cat "$mount/cpuset.mems" > "$mount/petra-$1/cpuset.mems"
     fi
-    if [ -e "$mount/cgroup.controllers" ]; then # v2: each level hands its controllers down
+    # v2, where it is the only hierarchy: each level has to hand its controllers down.
+    if [ "$mount" = /sys/fs/cgroup ] && [ -e "$mount/cgroup.controllers" ]; then
       read -ra controllers < "$mount/cgroup.controllers" || true
       for controller in "${controllers[@]}"; do
         echo "+$controller" > "$mount/cgroup.subtree_control"

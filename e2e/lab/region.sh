@@ -9,6 +9,12 @@ region_up() {
   [ -x "$BIN/kubelet" ] || die "there are no Kubernetes binaries in $BIN" "build them with: $LAB/build.sh"
   [ -e "$IMAGES/pause.tar" ] || die "there are no images in $IMAGES" "build them with: $LAB/../images/build.sh"
   for ((i = 1; i <= $2; i++)); do nodes+=("$1-$i"); done
+  case $STATE in
+    /run/* | /var/log/* | /var/lib/kubelet/*) die "$STATE is where a node mounts something else" "choose another PETRA_CACHE" ;;
+  esac
+  mkdir -p "$STATE"
+  [ "$(stat -f -c %T "$STATE")" != overlayfs ] || die "$STATE is on overlayfs, on which containers cannot be stacked" \
+    "choose a PETRA_CACHE on a disk, e.g. on a volume of the container that this runs in"
 
   host_add "$1"
   mkdir -p "$STATE/$1/shared"
