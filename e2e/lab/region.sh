@@ -49,13 +49,15 @@ lease_renewed() {
 }
 region_resolves() { timeout 2 busybox nslookup kubernetes.default.svc.cluster.local "$(router "$1")"; }
 
-# await MACHINE WHAT SECONDS COMMAND...: repeats COMMAND until it succeeds, or ends the script with the logs to look at.
+# await MACHINE WHAT SECONDS COMMAND...: repeats COMMAND until it succeeds. Ends the script with the logs to look at when
+# that takes longer than SECONDS, or when a program of MACHINE does not stay up.
 await() {
   local machine=$1 what=$2 end=$((SECONDS + $3)) said log; shift 3
+  log=$(machine_dir "$machine")/log
   until said=$("$@" 2>&1); do
-    if [ $SECONDS -ge $end ]; then
-      log=$(machine_dir "$machine")/log
-      tail -n 3 "$log"/*.log >&2
+    if [ $SECONDS -ge $end ] || [ "$(grep -c 'ended with status' "$log/init.log")" -ge 5 ]; then
+      tail -qn 3 "$log/init.log" >&2
+      find "$log" -name '*.log' ! -name init.log -exec tail -n 3 {} + | cut -c 1-200 >&2
       die "$what is not ready: ${said:-no answer}" "above are the ends of the logs in $log"
     fi
     sleep 0.2
