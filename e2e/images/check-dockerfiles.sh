@@ -24,6 +24,8 @@ main() {
   flock 9
   work=$(mktemp -d)
   trap 'clean; rm -rf "$work"' EXIT
+  printf '[network]\nnetwork_config_dir = "%s"\n' "$work/networks" > "$work/containers.conf"
+  export CONTAINERS_CONF=$work/containers.conf # otherwise buildah makes a directory for networks in /etc
   clean
   base
   [ $mode = prebuilt ] || rust

@@ -1,7 +1,9 @@
 # shellcheck shell=bash
 # A region: one Kubernetes cluster, its control plane and its nodes, in the order in which they come and go.
 
-kubectl_in() { "$BIN/kubectl" --kubeconfig "$(pki "$1")/admin.kubeconfig" --request-timeout 10s "${@:2}"; } # REGION ARGUMENTS...
+kubectl_in() { # REGION ARGUMENTS...
+  "$BIN/kubectl" --kubeconfig "$(pki "$1")/admin.kubeconfig" --cache-dir "$STATE/$1/kubectl" --request-timeout 10s "${@:2}"
+}
 
 # region_up REGION NODES: from nothing.
 region_up() {

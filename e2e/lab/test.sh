@@ -29,6 +29,7 @@ main() {
 
 lab() { "$LAB/lab" "$@"; }
 k() { "$BIN/kubectl" --kubeconfig "$(lab kubeconfig "$ONE")" "$@"; }
+export KUBECACHEDIR=$PETRA_CACHE/lab/kubectl # not in the home directory
 in_pod() { k exec check-0 -- sh -c "$1"; }
 fails() { if "$@"; then return 1; fi; }
 
