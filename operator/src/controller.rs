@@ -1,0 +1,5 @@
+//! The reconcile driver.
+
+pub mod build;
+pub mod layout;
+pub mod validate;

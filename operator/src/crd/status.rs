@@ -1,0 +1,62 @@
+//! What people and programs read back from a `PetraCluster`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the operator saw and did last.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PetraClusterStatus {
+    /// Generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Nodes of the first region that follows spec.replicas: what `kubectl scale` and autoscalers compare with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Label selector of the pods that `replicas` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// Ready nodes of all regions that are built here, of how many: `4/5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// Names of the regions in failover order, with commas between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region_names: Option<String>,
+    /// Ready, Progressing, Degraded, RouterConfigApplied, SpecValid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The regions, in failover order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionStatus>,
+    /// The routers of all regions that are built here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterStatus>,
+}
+
+/// A region as it is.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RegionStatus {
+    /// Name of the region.
+    pub name: String,
+    /// Nodes that it has.
+    pub nodes: i32,
+    /// Nodes that are ready; missing for a region that is built elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i32>,
+    /// `host:port` of the nodes that routers use, in the order that keys are hashed to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+}
+
+/// The routers as they are.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RouterStatus {
+    /// MD5 of the configuration of each region that is built here, in their order, with commas between them: what a
+    /// router answers to `get __mcrouter__.config_md5_digest`.
+    pub config_hash: String,
+    /// Routers that run it, of how many: `2/2`.
+    pub applied: String,
+}
