@@ -1,50 +1,49 @@
-//! `PetraCluster`, the custom resource: spec and status in the user's language, with defaults and CEL rules.
+//! `PetraCluster`, the one object that people write: its spec in their language, and the status they read.
 //!
-//! The documentation of a field here is what `kubectl explain` prints. Values stay as the user wrote them; checked types
-//! begin in `controller/validate.rs`. Nothing here knows the objects that a cluster becomes.
+//! Owns shape, defaults, documentation and the rules that the API server enforces. Must not know what is built from it.
 
-// The derive of `KubeSchema` repeats each struct inside a function, where `pub` has no effect.
-#![allow(unreachable_pub)]
+#![allow(
+    unreachable_pub,
+    reason = "the schema derive repeats every struct inside a function"
+)]
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 mod node;
-mod regions;
-mod resources;
+mod region;
 mod router;
 mod routing;
 mod status;
-#[cfg(test)]
-mod tests;
+mod units;
 
-pub use node::{Durability, DurabilityMode, Node, Retention, Storage};
-pub use regions::{Region, Remote, Scheduling};
-pub use resources::{Amount, Resources};
-pub use router::{PullPolicy, Router, RouterMode};
+pub use node::{Durability, DurabilityMode, Node, Storage, VolumePolicy};
+pub use region::{Region, Remote, Scheduling};
+pub use router::{Router, RouterMode};
 pub use routing::{
-    DeletePolicy, Deletes, Hash, HashFunction, PoolFailover, ReadPolicy, Reads, Routing, Timeouts,
-    WritePolicy, Writes,
+    DeletePolicy, Deletes, HashFunction, HashSpec, PoolFailover, ReadPolicy, Reads, Routing,
+    Timeouts, WritePolicy, Writes,
 };
 pub use status::{PetraClusterStatus, RegionStatus, RouterStatus};
+pub use units::{ByteSize, Period, UnitError};
 
-/// Most nodes of one region: what keeps a router's configuration well below the size of a ConfigMap.
+/// Nodes that one region may have: what Ch3 and a `ConfigMap` of one mebibyte hold with room to spare.
 pub const MAX_REPLICAS: i32 = 100;
 
-/// What a PetraCluster should be: nodes in regions, and how routers use them.
-#[derive(CustomResource, KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// A memcached that remembers: nodes that keep their items on disk, in one or more regions, behind mcrouter.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "petracache.io",
     version = "v1alpha1",
     kind = "PetraCluster",
     plural = "petraclusters",
-    shortname = "petra",
-    category = "all",
     namespaced,
     status = "PetraClusterStatus",
+    shortname = "petra",
+    category = "all",
+    doc = "A memcached that remembers: nodes that keep their items on disk, in one or more regions, behind mcrouter.",
     derive = "PartialEq",
     cel,
-    doc = "A memcached that remembers: nodes that keep their items on volumes, in one or more regions, behind mcrouter.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -54,67 +53,59 @@ pub const MAX_REPLICAS: i32 = 100;
         name = "Ready",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
-        description = "Whether every node serves and every router runs the current configuration"
+        description = "Whether every node and router is up and every router runs the current configuration."
     ),
     printcolumn(
         name = "Nodes",
         type_ = "string",
         json_path = ".status.nodes",
-        description = "Nodes that are ready, of all"
+        description = "Ready nodes of all regions that are built here, of how many."
     ),
     printcolumn(
         name = "Regions",
         type_ = "string",
-        json_path = ".status.regions[*].name",
-        description = "Regions that routers use, in failover order"
+        json_path = ".status.regionNames",
+        description = "Regions in failover order."
     ),
     printcolumn(
         name = "Router",
         type_ = "string",
         json_path = ".status.router.applied",
-        description = "Routers that run the current configuration, of all"
+        description = "Routers that run the current configuration, of how many."
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Status",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
-        description = "What is missing",
-        priority = 1
-    ),
-    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message(
-        "metadata.name begins the names of Services: use lower case letters, digits and '-', and begin with a letter"
-    ),
-    validation = Rule::new("self.spec.regions.all(region, size(self.metadata.name) + size(region.name) <= 51)")
-        .message("metadata.name and the name of a region are together longer than 51 characters, which does not fit the names of pods: shorten one of them")
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$')")
+        .message("metadata.name must be at most 31 lower case letters, digits and dashes and start with a letter, because it starts the names of Services and pods: choose a shorter or simpler name")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(oldSelf.regions) || self.regions[0].name == oldSelf.regions[0].name")
+        .message("the first region is the primary and cannot be renamed or moved: its nodes hold the data under its name; keep it first, or create a second PetraCluster and move the clients")
+)]
 pub struct PetraClusterSpec {
-    /// Nodes of every region that does not say otherwise. This is what `kubectl scale` and autoscalers change.
+    /// Nodes per region, unless the region says otherwise. `kubectl scale` and a HorizontalPodAutoscaler change it.
     #[serde(default = "default_replicas")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
-    /// Regions, in failover order. The first is the primary: writes go there first. Each region has a pool of nodes and,
-    /// unless `router.mode` is `none`, routers of its own that see the cluster from there.
-    #[schemars(length(min = 1, max = 8))]
+    /// Regions in failover order; the first is the primary. Each has its own nodes and its own routers.
+    #[schemars(length(max = 16))]
     #[x_kube(
+        validation = Rule::new("size(self) >= 1")
+            .message("a cluster needs at least one region: add one to spec.regions, for instance {name: main}"),
         validation = Rule::new("self.all(a, self.exists_one(b, b.name == a.name))")
-            .message("two regions have the same name: every region needs a name of its own"),
-        validation = Rule::new("self[0].name == oldSelf[0].name")
-            .message("the first region is the primary and cannot change, because its nodes hold the data: put it back in the first place, or move to a new PetraCluster")
+            .message("region names must be unique: rename one of the regions that share a name")
     )]
     pub regions: Vec<Region>,
-    /// The nodes: image, memory, disk and durability. The same in every region.
+    /// What a node is: its image, its memory, its disk, and what it promises about writes.
     #[serde(default)]
     pub node: Node,
-    /// Where routers send operations, and what they do when a server does not answer.
+    /// Which node is asked for what.
     #[serde(default)]
     pub routing: Routing,
-    /// The routers, which applications connect to.
+    /// mcrouter, which applications talk to.
     #[serde(default)]
     pub router: Router,
-    /// While true, the operator changes nothing but the status. Use it to change objects by hand, for example to
-    /// recover; what was changed is put back when it is false again.
+    /// Stops the operator from changing anything of this cluster while true; status is still kept. For repairs by hand.
     #[serde(default)]
     pub paused: bool,
 }
@@ -123,9 +114,5 @@ fn default_replicas() -> i32 {
     3
 }
 
-impl PetraCluster {
-    /// How many nodes `region` should have.
-    pub fn replicas_of(&self, region: &Region) -> i32 {
-        region.replicas.unwrap_or(self.spec.replicas)
-    }
-}
+#[cfg(test)]
+mod tests;

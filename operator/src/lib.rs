@@ -1,8 +1,27 @@
-pub mod crd;
-pub mod names;
-pub mod units;
+//! Turns a `PetraCluster` into `StatefulSet`s, Services and mcrouter configurations, and keeps them true.
+//!
+//! ```text
+//!  PetraCluster ─► dereference ─► validate ─► layout, build ─► apply ─► status
+//!   crd             what there is   checked     objects, and     client   conditions
+//!                   (caches, TCP    spec        mcrouter.json             and one patch
+//!                   to routers)     (pure)      (pure)                    (pure)
+//!                                      │            │
+//!                                      └── render, explain: the same steps on a file, without a cluster
+//! ```
+//!
+//! What always holds:
+//! - Everything that is decided is decided by functions without a client, a socket or a clock.
+//! - Nothing is written when nothing changed, not even a patch that would change nothing.
+//! - No configuration names a server that does not exist; a pod that is merely unready changes none.
+//! - Nothing in a pod template depends on the routers' configuration, on sizes or on the operator's version.
+//! - What cannot be built is reported and touches nothing that runs.
 
-/// The custom resource definition as YAML, as `petra-operator crd` prints it.
-pub fn crd_yaml() -> Result<String, serde_saphyr::SerializeError> {
-    serde_saphyr::to_string(&<crd::PetraCluster as kube::CustomResourceExt>::crd())
-}
+pub mod admin;
+pub mod controller;
+pub mod crd;
+pub mod explain;
+pub mod input;
+pub mod metrics;
+pub mod names;
+pub mod object;
+pub mod render;

@@ -1,52 +1,49 @@
-//! Names and labels, as types: every name that the operator gives is made here and nowhere else.
+//! Names and labels of everything that a `PetraCluster` becomes, in one place, as types.
 //!
-//! For cluster `C` and region `R`: `C-R` (StatefulSet, headless Service, PodDisruptionBudget; pods `C-R-0`, `C-R-1`, ...),
-//! `C-R-mcrouter` (ConfigMap), `C-R-router` (Deployment or DaemonSet, Service, PodDisruptionBudget).
+//! The only file that knows how a name is put together. Lengths need no check here: the custom resource's rules keep
+//! `CLUSTER-REGION` within 52 characters, so that pods, their labels and every suffix below fit in 63.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-
-/// The port on which nodes and routers speak memcached's protocol.
-pub const MEMCACHED_PORT: i32 = 11211;
-/// Name of that port.
-pub const MEMCACHED_PORT_NAME: &str = "memcached";
-/// The port on which a node answers /health, /ready and /metrics.
-pub const ADMIN_PORT: i32 = 9090;
-/// Name of that port.
-pub const ADMIN_PORT_NAME: &str = "admin";
-/// The ConfigMap's key, and the file's name in a router.
-pub const CONFIG_KEY: &str = "mcrouter.json";
-/// Field manager of server-side apply, and value of `app.kubernetes.io/managed-by`.
+/// Name under which the operator writes: its field manager, its label, its events.
 pub const MANAGER: &str = "petra-operator";
 
-/// Which cluster an object belongs to.
-pub const LABEL_INSTANCE: &str = "app.kubernetes.io/instance";
-/// Who made an object.
-pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// What an object is for: `node` or `router`.
-pub const LABEL_COMPONENT: &str = "app.kubernetes.io/component";
-/// Which region an object belongs to.
-pub const LABEL_REGION: &str = "petracache.io/region";
-/// The configuration that a router pod should run: changing it makes the kubelet deliver the ConfigMap at once.
-pub const ANNOTATION_CONFIG_HASH: &str = "petracache.io/config-hash";
+/// Port on which nodes and routers speak memcached's protocol.
+pub const MEMCACHED_PORT: i32 = 11211;
 
-const LABEL_NAME: &str = "app.kubernetes.io/name";
-const LABEL_PART_OF: &str = "app.kubernetes.io/part-of";
-const PRODUCT: &str = "petracache";
+/// Port on which nodes answer `/health`, `/ready` and `/metrics`.
+pub const ADMIN_PORT: i32 = 9090;
 
-/// What an object is for.
+/// The one key of a region's `ConfigMap`.
+pub const CONFIG_KEY: &str = "mcrouter.json";
+
+/// On a router pod: the configuration that it should run. Changing it makes the kubelet deliver the `ConfigMap` at once.
+pub const CONFIG_HASH_ANNOTATION: &str = "petracache.io/config-hash";
+
+/// Label that holds the region's name.
+pub const REGION_LABEL: &str = "petracache.io/region";
+
+/// Label that holds the cluster's name.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+
+/// Label that tells nodes from routers.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+
+/// Label selector of everything that the operator makes.
+pub const OURS: &str = "app.kubernetes.io/managed-by=petra-operator";
+
+/// What an object is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// Nodes.
+    /// The nodes, which hold the items.
     Node,
-    /// Routers.
+    /// The routers, which applications talk to.
     Router,
 }
 
 impl Component {
-    /// Value of the component label.
-    pub const fn as_str(self) -> &'static str {
+    /// The value of [`COMPONENT_LABEL`].
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Router => "router",
@@ -54,135 +51,134 @@ impl Component {
     }
 }
 
-/// The names of one region's objects.
+/// Names of one region of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegionNames {
-    cluster: String,
-    region: String,
+    /// Name of the `PetraCluster`.
+    pub cluster: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Name of the region.
+    pub region: String,
+    /// Domain of the Kubernetes cluster's Services, `cluster.local` as a rule.
+    pub cluster_domain: String,
 }
 
 impl RegionNames {
-    /// The names for `region` of the PetraCluster `cluster`.
-    pub fn new(cluster: &str, region: &str) -> Self {
-        Self {
-            cluster: cluster.to_owned(),
-            region: region.to_owned(),
-        }
-    }
-
-    /// Name of the region.
-    pub fn region(&self) -> &str {
-        &self.region
-    }
-
-    /// Name of the cluster.
-    pub fn cluster(&self) -> &str {
-        &self.cluster
-    }
-
-    /// StatefulSet, headless Service and PodDisruptionBudget of the nodes.
-    pub fn nodes(&self) -> String {
+    /// The `StatefulSet`, its headless Service and its disruption budget.
+    pub fn node_set(&self) -> String {
         format!("{}-{}", self.cluster, self.region)
     }
 
-    /// ConfigMap of the router configuration.
+    /// A node's pod.
+    pub fn pod(&self, ordinal: i32) -> String {
+        format!("{}-{ordinal}", self.node_set())
+    }
+
+    /// `host:port` of a node. The host is absolute, with its trailing dot, so that no search list is walked.
+    pub fn server(&self, ordinal: i32) -> String {
+        format!(
+            "{}.{}.{}.svc.{}.:{MEMCACHED_PORT}",
+            self.pod(ordinal),
+            self.node_set(),
+            self.namespace,
+            self.cluster_domain
+        )
+    }
+
+    /// The `ConfigMap` with the routers' configuration.
     pub fn config_map(&self) -> String {
-        format!("{}-mcrouter", self.nodes())
+        format!("{}-mcrouter", self.node_set())
     }
 
-    /// Deployment or DaemonSet, Service and PodDisruptionBudget of the routers.
+    /// The routers' Deployment or `DaemonSet`, Service and disruption budget.
     pub fn router(&self) -> String {
-        format!("{}-router", self.nodes())
+        format!("{}-router", self.node_set())
     }
 
-    /// The server that routers know node `ordinal` by: an absolute name, so that no search list is tried.
-    pub fn server(&self, ordinal: usize, namespace: &str, cluster_domain: &str) -> String {
-        let nodes = self.nodes();
-        format!("{nodes}-{ordinal}.{nodes}.{namespace}.svc.{cluster_domain}.:{MEMCACHED_PORT}")
+    /// Labels that pods are selected by. They never change: selectors are immutable.
+    pub fn selector(&self, component: Component) -> BTreeMap<String, String> {
+        BTreeMap::from(
+            [
+                ("app.kubernetes.io/name", "petracache"),
+                (INSTANCE_LABEL, &self.cluster),
+                (COMPONENT_LABEL, component.as_str()),
+                (REGION_LABEL, &self.region),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned())),
+        )
     }
 
-    /// Labels of every object of `component`, and of its pods.
+    /// Labels of objects and pods: the selector, and who manages them. No version stands here, so that an upgrade of
+    /// the operator restarts nothing.
     pub fn labels(&self, component: Component) -> BTreeMap<String, String> {
-        let mut labels = self.selector_labels(component);
-        labels.insert(LABEL_MANAGED_BY.into(), MANAGER.into());
-        labels.insert(LABEL_PART_OF.into(), PRODUCT.into());
+        let mut labels = self.selector(component);
+        labels.insert(
+            "app.kubernetes.io/part-of".to_owned(),
+            "petracache".to_owned(),
+        );
+        labels.insert(
+            "app.kubernetes.io/managed-by".to_owned(),
+            MANAGER.to_owned(),
+        );
         labels
     }
-
-    /// The labels that tell the pods of `component` from all others.
-    pub fn selector_labels(&self, component: Component) -> BTreeMap<String, String> {
-        [
-            (LABEL_NAME, PRODUCT),
-            (LABEL_INSTANCE, &self.cluster),
-            (LABEL_COMPONENT, component.as_str()),
-            (LABEL_REGION, &self.region),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
-    }
-
-    /// Selects the pods of `component`.
-    pub fn selector(&self, component: Component) -> LabelSelector {
-        LabelSelector {
-            match_labels: Some(self.selector_labels(component)),
-            ..LabelSelector::default()
-        }
-    }
-}
-
-/// A selector as text, as the scale subresource wants it.
-pub fn selector_text(labels: &BTreeMap<String, String>) -> String {
-    labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_are_made_of_cluster_and_region() {
-        let names = RegionNames::new("sessions", "istanbul");
-        assert_eq!(names.nodes(), "sessions-istanbul");
-        assert_eq!(names.config_map(), "sessions-istanbul-mcrouter");
-        assert_eq!(names.router(), "sessions-istanbul-router");
+    fn names(cluster: &str, region: &str) -> RegionNames {
+        RegionNames {
+            cluster: cluster.to_owned(),
+            namespace: "cache".to_owned(),
+            region: region.to_owned(),
+            cluster_domain: "cluster.local".to_owned(),
+        }
     }
 
     #[test]
-    fn a_server_is_an_absolute_name() {
-        let names = RegionNames::new("sessions", "istanbul");
-        assert_eq!(
-            names.server(2, "cache", "cluster.local"),
-            "sessions-istanbul-2.sessions-istanbul.cache.svc.cluster.local.:11211"
+    fn names_are_those_that_people_see() {
+        let names = names("sessions", "ankara");
+        let table = [
+            (names.node_set(), "sessions-ankara"),
+            (names.pod(1), "sessions-ankara-1"),
+            (
+                names.server(0),
+                "sessions-ankara-0.sessions-ankara.cache.svc.cluster.local.:11211",
+            ),
+            (names.config_map(), "sessions-ankara-mcrouter"),
+            (names.router(), "sessions-ankara-router"),
+        ];
+        for (name, expected) in table {
+            assert_eq!(name, expected);
+        }
+    }
+
+    #[test]
+    fn the_longest_names_that_the_rules_allow_fit_in_a_label() {
+        let names = names(&"c".repeat(31), &"r".repeat(20));
+        // The StatefulSet controller labels pods with NAME-HASH; ten characters of hash.
+        let revision = format!("{}-{}", names.node_set(), "0".repeat(10));
+        for name in [names.pod(99), names.config_map(), names.router(), revision] {
+            assert!(name.len() <= 63, "{name} has {} characters", name.len());
+        }
+    }
+
+    #[test]
+    fn a_selector_is_part_of_the_labels_and_tells_components_apart() {
+        let names = names("c", "r");
+        let labels = names.labels(Component::Node);
+        assert!(
+            names
+                .selector(Component::Node)
+                .iter()
+                .all(|(key, value)| labels.get(key) == Some(value))
         );
-    }
-
-    #[test]
-    fn the_longest_names_that_the_api_server_accepts_fit_a_label() {
-        // The rule in crd.rs: both names together are at most 51 characters.
-        let names = RegionNames::new(&"c".repeat(25), &"r".repeat(26));
-        assert_eq!(names.nodes().len(), 52);
-        // controller-revision-hash is the StatefulSet's name, a dash and ten characters.
-        assert!(names.nodes().len() + 11 <= 63);
-        assert!(names.config_map().len() <= 63);
-        assert!(names.router().len() <= 63);
-        assert!(format!("{}-99", names.nodes()).len() <= 63);
-    }
-
-    #[test]
-    fn nodes_and_routers_are_told_apart_by_their_selectors() {
-        let names = RegionNames::new("sessions", "istanbul");
         assert_ne!(
-            names.selector_labels(Component::Node),
-            names.selector_labels(Component::Router)
-        );
-        assert_eq!(
-            selector_text(&names.selector_labels(Component::Node)),
-            "app.kubernetes.io/component=node,app.kubernetes.io/instance=sessions,\
-             app.kubernetes.io/name=petracache,petracache.io/region=istanbul"
+            names.selector(Component::Node),
+            names.selector(Component::Router)
         );
     }
 }

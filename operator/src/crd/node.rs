@@ -1,41 +1,34 @@
-//! Nodes: the servers that keep the items.
+//! A node: image, resources, disk, and what it promises about writes.
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PullPolicy, Resources};
+use super::{ByteSize, Period};
 
-/// What every node is made of.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What a node is. The same for all nodes, because a key may move to any of them.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Image of the node. The operator's `--node-image` when missing. A change restarts the nodes one by one.
+    /// Image of the node; the operator's own default when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 500))]
     pub image: Option<String>,
-    /// When the image is pulled. As Kubernetes decides when missing.
+    /// When the image is pulled: Always, IfNotPresent or Never; Kubernetes' default when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_pull_policy: Option<PullPolicy>,
-    /// CPU and memory of a node. The memory limit sizes what a node keeps in memory. A change restarts the nodes one by one.
-    #[serde(default = "default_resources")]
-    pub resources: Resources,
-    /// The volume of each node.
+    pub image_pull_policy: Option<String>,
+    /// Processor and memory of a node. The memory limit sizes its memory tier and its caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// The disk that a node remembers on.
     #[serde(default)]
     pub storage: Storage,
-    /// How much a node may forget when it is killed.
+    /// What may be lost when a node is killed.
     #[serde(default)]
     pub durability: Durability,
-    /// Largest item, such as `1Mi`. Larger ones are answered `SERVER_ERROR object too large for cache`. Between 1Ki and 1Gi.
+    /// The largest item, key and value together; memcached's default is 1Mi.
     #[serde(default = "default_max_item_size")]
-    #[schemars(length(min = 1, max = 12))]
-    #[x_kube(
-        validation = Rule::new("self.matches('^[1-9][0-9]{0,9}(k|M|G|Ki|Mi|Gi)?$')")
-            .message("write a size such as 512Ki or 1Mi"),
-        validation = Rule::new("!isQuantity(self) || (quantity(self).compareTo(quantity('1Ki')) >= 0 && quantity(self).compareTo(quantity('1Gi')) <= 0)")
-            .message("the largest item must be between 1Ki and 1Gi")
-    )]
-    pub max_item_size: String,
+    pub max_item_size: ByteSize,
 }
 
 impl Default for Node {
@@ -43,7 +36,7 @@ impl Default for Node {
         Self {
             image: None,
             image_pull_policy: None,
-            resources: default_resources(),
+            resources: None,
             storage: Storage::default(),
             durability: Durability::default(),
             max_item_size: default_max_item_size(),
@@ -51,44 +44,30 @@ impl Default for Node {
     }
 }
 
-fn default_resources() -> Resources {
-    Resources::new(
-        &[("cpu", "100m"), ("memory", "512Mi")],
-        &[("memory", "512Mi")],
-    )
-}
-
-fn default_max_item_size() -> String {
-    "1Mi".into()
-}
-
-/// The volume of a node.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A node's volume.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)")
-    .message("the storage class of existing volumes cannot change: put the old one back, or move to a new PetraCluster"))]
+#[x_kube(
+    cel,
+    validation = Rule::new("quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0")
+        .message("storage.size can only grow, because a volume cannot be shrunk: write the old size or a larger one"),
+    validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)")
+        .message("storage.storageClassName cannot change, because existing volumes stay what they are: write the old class back, or create a second PetraCluster and move the clients")
+)]
 pub struct Storage {
-    /// Size of a node's volume, such as `20Gi`. It can only grow.
+    /// Size of a node's volume. It can only grow.
     #[serde(default = "default_size")]
-    #[schemars(length(min = 1, max = 12))]
-    #[x_kube(
-        validation = Rule::new("self.matches('^[1-9][0-9]{0,9}(k|M|G|T|Ki|Mi|Gi|Ti)?$')")
-            .message("write a size such as 20Gi"),
-        validation = Rule::new("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0")
-            .message("a volume cannot shrink: put the old size back or choose a larger one")
-    )]
-    pub size: String,
-    /// Storage class of the volume. The Kubernetes cluster's default class when missing.
+    pub size: ByteSize,
+    /// Class of the volume; the Kubernetes cluster's default class when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(max = 253))]
     pub storage_class_name: Option<String>,
-    /// What becomes of the volumes when the PetraCluster or their region is deleted.
+    /// What becomes of the volumes when the region or the cluster is deleted.
     #[serde(default)]
-    pub when_deleted: Retention,
-    /// What becomes of a volume when its node is removed by scaling down. A volume that is kept serves its old items
-    /// again when the node comes back.
+    pub when_deleted: VolumePolicy,
+    /// What becomes of a node's volume when the region gets fewer nodes.
     #[serde(default)]
-    pub when_scaled: Retention,
+    pub when_scaled: VolumePolicy,
 }
 
 impl Default for Storage {
@@ -96,39 +75,33 @@ impl Default for Storage {
         Self {
             size: default_size(),
             storage_class_name: None,
-            when_deleted: Retention::default(),
-            when_scaled: Retention::default(),
+            when_deleted: VolumePolicy::default(),
+            when_scaled: VolumePolicy::default(),
         }
     }
 }
 
-fn default_size() -> String {
-    "10Gi".into()
-}
-
-/// Whether a volume outlives its node.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Retention {
-    /// The volume is kept, and used again if the node comes back.
+/// Whether volumes outlive their nodes.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VolumePolicy {
+    /// The volumes stay, and are used again by nodes of the same name.
     #[default]
     Retain,
-    /// The volume is deleted.
+    /// The volumes are deleted.
     Delete,
 }
 
-/// How much a node may forget when it is killed. An orderly shutdown forgets nothing.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What may be lost when a node is killed. A clean shutdown loses nothing in any mode but none.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Durability {
-    /// When a write is safe from a killed process (`fsync`: from a lost machine, too).
+    /// none: everything since the last flush; interval: at most the interval; always: nothing when the process is
+    /// killed; fsync: nothing when the machine is.
     #[serde(default)]
     pub mode: DurabilityMode,
-    /// How often writes are flushed in mode `interval`, such as `1s`.
+    /// How often writes reach the log in mode interval.
     #[serde(default = "default_interval")]
-    #[schemars(length(min = 1, max = 10))]
-    #[x_kube(validation = Rule::new("self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')")
-        .message("write a duration such as 500ms, 1s or 5m"))]
-    pub interval: String,
+    pub interval: Period,
 }
 
 impl Default for Durability {
@@ -140,28 +113,24 @@ impl Default for Durability {
     }
 }
 
-fn default_interval() -> String {
-    "1s".into()
-}
-
-/// When a write is safe.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// When an acknowledged write is safe.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum DurabilityMode {
-    /// At shutdown, and whenever memory is full. The fastest.
+    /// When memory is flushed.
     None,
-    /// Within `interval`.
+    /// After at most `interval`.
     #[default]
     Interval,
-    /// Before it is acknowledged.
+    /// At once, against the end of the process.
     Always,
-    /// On disk before it is acknowledged. The slowest.
+    /// At once, against the end of the machine.
     Fsync,
 }
 
 impl DurabilityMode {
-    /// Its name on the node's command line.
-    pub const fn as_str(self) -> &'static str {
+    /// The node's own word for it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Interval => "interval",
@@ -169,4 +138,16 @@ impl DurabilityMode {
             Self::Fsync => "fsync",
         }
     }
+}
+
+fn default_max_item_size() -> ByteSize {
+    "1Mi".into()
+}
+
+fn default_size() -> ByteSize {
+    "10Gi".into()
+}
+
+fn default_interval() -> Period {
+    "1s".into()
 }

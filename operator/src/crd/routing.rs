@@ -1,44 +1,45 @@
-//! Routing: which servers an operation goes to, in mcrouter's terms.
+//! Which node is asked for what: policies, timeouts and the hash.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where routers send operations, and what they do when a server does not answer. Changes reach the routers without a
-/// restart. `petra-operator explain KEY -f FILE` says what a spec means for a key.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+use super::Period;
+
+/// Which node is asked for what.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Routing {
-    /// Where get and the like are answered.
+    /// Where items are read.
     #[serde(default)]
     pub reads: Reads,
-    /// Where `set` goes. add, replace, append, prepend, incr, decr, cas and lease-set depend on what the server has and
-    /// go to the primary only: other regions keep an older value until the next `set` or `delete` of the key.
+    /// Where `set` writes.
     #[serde(default)]
     pub writes: Writes,
-    /// Where `delete` goes.
+    /// Where `delete` deletes.
     #[serde(default)]
     pub deletes: Deletes,
-    /// What becomes of a node's keys while it is down.
+    /// What happens within a region when one of its nodes is down.
     #[serde(default)]
     pub pool_failover: PoolFailover,
-    /// How long a router waits for a server.
+    /// How long routers wait.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// How a key picks a server of a region.
+    /// How a key finds its node.
     #[serde(default)]
-    pub hash: Hash,
+    pub hash: HashSpec,
 }
 
-/// Where get and the like are answered.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Where items are read.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Reads {
-    /// Which region is asked first.
+    /// primary: the primary region first. local: the router's own region first, which is nearer but may miss or be older.
+    /// With local, `gets` still asks the primary, because a cas token is only good on the node that gave it.
     #[serde(default)]
     pub policy: ReadPolicy,
-    /// Whether the other regions are asked, in failover order, when the first one does not answer. A miss is an answer.
-    #[serde(default = "default_true")]
+    /// Whether the next regions are asked when the first does not answer. A miss is an answer.
+    #[serde(default = "yes")]
     pub failover: bool,
 }
 
@@ -51,80 +52,72 @@ impl Default for Reads {
     }
 }
 
-fn default_true() -> bool {
-    true
-}
-
-/// Which region is asked first.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which region is read first.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum ReadPolicy {
-    /// The primary: every router sees what was written last.
+    /// The first region of the list.
     #[default]
     Primary,
-    /// The router's own region: fast, and it may see an older value for a moment, or for longer after an operation that
-    /// only the primary gets (see `writes`). gets, gats and lease-get still ask the primary, because their tokens are
-    /// only good there.
+    /// The router's own.
     Local,
 }
 
-/// Where `set` goes.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// Where `set` writes.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Writes {
-    /// Which regions get a `set`, and which of them are waited for.
+    /// allInitial: every region, answered as soon as the primary has it. allSync: every region, answered when all have
+    /// it, with the worst answer. primaryOnly: the primary alone, and the next region while it is down.
     #[serde(default)]
     pub policy: WritePolicy,
 }
 
-/// Which regions get a `set`.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which regions get a `set`, and which of them are waited for.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum WritePolicy {
-    /// All: the primary answers, the others are written in the background.
+    /// All; the primary is waited for.
     #[default]
     AllInitial,
-    /// All, and the worst answer counts: a `set` fails when a region is away.
+    /// All are waited for.
     AllSync,
-    /// The primary only: other regions hold nothing but what failed over to them.
+    /// The primary.
     PrimaryOnly,
 }
 
-/// Where `delete` goes.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// Where `delete` deletes.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Deletes {
-    /// Which answers of a `delete` are waited for. Every region gets it in any case.
+    /// allSync: every region, answered when all did, so that a delete that failed somewhere is seen; a lost delete is an
+    /// old value for ever in a cache that remembers. allInitial: every region, answered as soon as the primary did.
     #[serde(default)]
     pub policy: DeletePolicy,
 }
 
-/// Which answers of a `delete` are waited for.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which regions are waited for when a key is deleted.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum DeletePolicy {
-    /// All: a delete that did not reach every region is an error, so that the application can repeat it. What a server
-    /// remembers would otherwise be served when it is back.
+    /// All.
     #[default]
     AllSync,
-    /// The primary's: other regions may miss a delete, unseen.
+    /// The primary.
     AllInitial,
 }
 
-/// What becomes of a node's keys while it is down.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What happens within a region when one of its nodes is down.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolFailover {
-    /// Whether other nodes of the same region take them over, a different one per key, before another region is asked.
-    #[serde(default = "default_true")]
+    /// Whether the keys of a node that is down go to the other nodes of its region, evenly, before another region is asked.
+    #[serde(default = "yes")]
     pub enabled: bool,
-    /// How long an item lives at most on a node that took it over, such as `60s`. It bounds how old a value can be that
-    /// is found there when the same node is down again.
+    /// How long at most an item lives on a node that holds it in place of another. Short, because it is not
+    /// deleted or overwritten there once its own node is back.
     #[serde(default = "default_exptime")]
-    #[schemars(length(min = 1, max = 8))]
-    #[x_kube(validation = Rule::new("self.matches('^[1-9][0-9]{0,4}(s|m|h)$')")
-        .message("write a duration in whole seconds, such as 60s or 5m"))]
-    pub exptime: String,
+    pub exptime: Period,
 }
 
 impl Default for PoolFailover {
@@ -136,32 +129,19 @@ impl Default for PoolFailover {
     }
 }
 
-fn default_exptime() -> String {
-    "60s".into()
-}
-
-/// How long a router waits for a server before it asks another one.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How long routers wait.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// For a connection, such as `100ms`.
+    /// For a connection to a node.
     #[serde(default = "default_connect")]
-    #[schemars(length(min = 1, max = 10))]
-    #[x_kube(validation = Rule::new("self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')")
-        .message("write a duration such as 100ms or 1s"))]
-    pub connect: String,
-    /// For an answer of a server in the router's own region.
+    pub connect: Period,
+    /// For an answer of a node of the router's own region.
     #[serde(default = "default_server")]
-    #[schemars(length(min = 1, max = 10))]
-    #[x_kube(validation = Rule::new("self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')")
-        .message("write a duration such as 200ms or 1s"))]
-    pub server: String,
-    /// For an answer, and for a connection, of a server in another region.
+    pub server: Period,
+    /// For an answer of a node of another region.
     #[serde(default = "default_cross_region")]
-    #[schemars(length(min = 1, max = 10))]
-    #[x_kube(validation = Rule::new("self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')")
-        .message("write a duration such as 600ms or 1s"))]
-    pub cross_region: String,
+    pub cross_region: Period,
 }
 
 impl Default for Timeouts {
@@ -174,35 +154,43 @@ impl Default for Timeouts {
     }
 }
 
-fn default_connect() -> String {
-    "100ms".into()
-}
-
-fn default_server() -> String {
-    "200ms".into()
-}
-
-fn default_cross_region() -> String {
-    "600ms".into()
-}
-
-/// How a key picks a server of a region. A change sends almost every key to another server.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// How a key finds its node.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct Hash {
-    /// The hash function. Growing a region by Ch3 moves keys to the new nodes only.
+pub struct HashSpec {
+    /// The hash function, mcrouter's name for it.
     #[serde(default)]
     pub function: HashFunction,
-    /// Appended to the key before it is hashed.
-    #[serde(default)]
+    /// Appended to a key before it is hashed. Changing it moves nearly every key to another node.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub salt: String,
 }
 
-/// A hash function of mcrouter.
-#[derive(JsonSchema, Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// mcrouter's hash functions that move few keys when a region grows or shrinks.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashFunction {
-    /// mcrouter's consistent hash.
+    /// mcrouter's default, a consistent hash.
     #[default]
     Ch3,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_exptime() -> Period {
+    "60s".into()
+}
+
+fn default_connect() -> Period {
+    "100ms".into()
+}
+
+fn default_server() -> Period {
+    "200ms".into()
+}
+
+fn default_cross_region() -> Period {
+    "600ms".into()
 }

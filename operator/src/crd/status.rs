@@ -1,66 +1,62 @@
-//! Status: what the operator saw and did, as far as people and `kubectl` need to know.
+//! What people and programs read back from a `PetraCluster`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the cluster is.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// What the operator saw and did last.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PetraClusterStatus {
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Nodes of the region that `selector` selects: what `spec.replicas` counts.
-    #[serde(default)]
-    pub replicas: i32,
-    /// Selects the nodes of the first region that follows `spec.replicas`, for autoscalers, which compare their number
-    /// with `spec.replicas`.
-    #[serde(default)]
-    pub selector: String,
-    /// Nodes that are ready, of all that this Kubernetes cluster should have, as in `5/6`.
-    #[serde(default)]
-    pub nodes: String,
-    /// What is true of the cluster now. `Ready`: every node serves and every router runs the current configuration.
-    /// `Progressing`: a change is under way. `Degraded`: something that should serve does not. `RouterConfigApplied`: every router
-    /// answered that it runs the current configuration. `SpecValid`: the spec can be built.
+    /// Nodes of the first region that follows spec.replicas: what `kubectl scale` and autoscalers compare with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Label selector of the pods that `replicas` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// Ready nodes of all regions that are built here, of how many: `4/5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// Names of the regions in failover order, with commas between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region_names: Option<String>,
+    /// Ready, Progressing, Degraded, RouterConfigApplied, SpecValid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The regions that routers know, in failover order.
+    /// The regions, in failover order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionStatus>,
-    /// The routers of this Kubernetes cluster.
-    #[serde(default)]
-    pub router: RouterStatus,
+    /// The routers of all regions that are built here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterStatus>,
 }
 
-/// One region.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// A region as it is.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RegionStatus {
     /// Name of the region.
     pub name: String,
-    /// Nodes that exist or are being made. Missing for a region of another Kubernetes cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<i32>,
-    /// Nodes that are ready. Missing for a region of another Kubernetes cluster.
+    /// Nodes that it has.
+    pub nodes: i32,
+    /// Nodes that are ready; missing for a region that is built elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<i32>,
-    /// Servers that the router configuration names, in the order of their numbers.
-    #[serde(default)]
+    /// `host:port` of the nodes that routers use, in the order that keys are hashed to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
 }
 
-/// The routers of this Kubernetes cluster.
-#[derive(KubeSchema, Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// The routers as they are.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RouterStatus {
-    /// MD5 of each region's configuration, as `REGION=MD5`, with commas between them. A router answers it to
-    /// `get __mcrouter__.config_md5_digest`.
-    #[serde(default)]
+    /// MD5 of the configuration of each region that is built here, in their order, with commas between them: what a
+    /// router answers to `get __mcrouter__.config_md5_digest`.
     pub config_hash: String,
-    /// Routers that run the current configuration, of all that should, as in `2/2`.
-    #[serde(default)]
+    /// Routers that run it, of how many: `2/2`.
     pub applied: String,
 }

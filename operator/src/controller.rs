@@ -1,0 +1,404 @@
+//! The reconcile driver: five steps for one cluster, and what is remembered between two of them.
+//!
+//! ```text
+//! dereference ─► validate ─► layout, build ─► apply ─► nudge routers ─► status
+//!   caches        pure          pure          client      client         pure, then one patch
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::controller::Action;
+use kube::{Client, Resource, ResourceExt};
+use serde_json::json;
+
+use crate::crd::{PetraCluster, PetraClusterStatus};
+use crate::metrics::Metrics;
+use crate::names::MANAGER;
+use crate::object::{Kind, Wanted, is_older};
+
+use apply::{Applier, Owner};
+use build::config_map::config_hash;
+use build::{Layouts, RegionObjects, Workload, routes};
+use dereference::{Observed, Stores};
+use events::Events;
+use layout::{Layout, Live};
+use routers::Routers;
+use status::{Outcome, View};
+use validate::{InvalidSpec, Settings, ValidatedCluster};
+
+pub mod apply;
+pub mod build;
+pub mod dereference;
+pub mod events;
+pub mod layout;
+pub mod routers;
+pub mod run;
+pub mod status;
+pub mod validate;
+
+/// Something is under way that no watch announces: what routers run, and how the kubelet gets on.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A watch announces what comes next; this is in case it missed something while it is awaited.
+const LATER: Duration = Duration::from_secs(15);
+
+/// Nothing is awaited. Routers are asked again, and whatever a watch may have missed is seen. Nothing is written.
+const SETTLED: Duration = Duration::from_secs(300);
+
+/// The most that a `ConfigMap` holds, less room for its other fields.
+const MAX_CONFIG_BYTES: usize = 1_000_000;
+
+/// Why a reconciliation failed. It is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// An object could not be written.
+    #[error(transparent)]
+    Apply(#[from] apply::ApplyError),
+    /// An object has no form as JSON.
+    #[error("an object cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The status could not be written.
+    #[error("the status of {cluster} cannot be written: {source}")]
+    Status {
+        /// Name of the cluster.
+        cluster: String,
+        /// The API server's answer.
+        source: kube::Error,
+    },
+}
+
+/// Everything that reconciliations share.
+pub struct Context {
+    /// The API server.
+    pub client: Client,
+    /// What the operator was started with.
+    pub settings: Settings,
+    /// Caches of what there is.
+    pub stores: Stores,
+    /// Writes, and remembers.
+    pub applier: Applier,
+    /// Asks, and nudges.
+    pub routers: Routers,
+    /// Tells people.
+    pub events: Events,
+    /// Counts.
+    pub metrics: Metrics,
+    written_status: Mutex<HashMap<String, (Option<String>, PetraClusterStatus)>>,
+}
+
+impl Context {
+    /// A context that remembers nothing.
+    pub fn new(client: Client, settings: Settings, stores: Stores, metrics: Metrics) -> Self {
+        Self {
+            applier: Applier::new(client.clone(), metrics.clone()),
+            events: Events::new(client.clone(), metrics.clone()),
+            routers: Routers::default(),
+            written_status: Mutex::default(),
+            client,
+            settings,
+            stores,
+            metrics,
+        }
+    }
+}
+
+/// Brings `cluster` one step closer to what its spec says.
+///
+/// # Errors
+///
+/// A write that failed; the status says so too where it could be written.
+pub async fn reconcile(
+    cluster: Arc<PetraCluster>,
+    context: Arc<Context>,
+) -> Result<Action, ReconcileError> {
+    if cluster.meta().deletion_timestamp.is_some() {
+        // Owner references do the rest.
+        return Ok(Action::await_change());
+    }
+    let started = Instant::now();
+    let result = reconcile_steps(&cluster, &context).await;
+    context
+        .metrics
+        .count_reconcile(started.elapsed(), result.is_err());
+    result
+}
+
+async fn reconcile_steps(
+    cluster: &PetraCluster,
+    context: &Context,
+) -> Result<Action, ReconcileError> {
+    let observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    let planned = validate::validate(cluster, &context.settings)
+        .and_then(|validated| Plan::new(validated, &observed));
+    let plan = match planned {
+        Ok(plan) => plan,
+        Err(error) => {
+            write_status(cluster, context, &Outcome::Invalid(&error)).await?;
+            return Ok(Action::requeue(SETTLED));
+        }
+    };
+    let view = View {
+        cluster: &plan.cluster,
+        layouts: &plan.layouts,
+        regions: &plan.regions,
+        observed: &observed,
+    };
+    if plan.cluster.paused {
+        write_status(cluster, context, &Outcome::Paused(view)).await?;
+        return Ok(Action::requeue(SETTLED));
+    }
+    match apply_plan(&plan, context, &observed).await {
+        Ok(busy) => {
+            let status = write_status(cluster, context, &Outcome::Applied(view)).await?;
+            Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
+        }
+        Err(error) => {
+            write_status(cluster, context, &Outcome::Failed(view, error.to_string())).await?;
+            Err(error)
+        }
+    }
+}
+
+/// What shall be, decided from the spec and what there is.
+struct Plan {
+    cluster: ValidatedCluster,
+    layouts: Layouts,
+    regions: Vec<RegionObjects>,
+}
+
+impl Plan {
+    fn new(cluster: ValidatedCluster, observed: &Observed) -> Result<Self, InvalidSpec> {
+        let layouts = layouts(&cluster, observed);
+        let mut regions = build::build(&cluster, &layouts);
+        for region in &mut regions {
+            let bytes = status::config_text(region).len();
+            if bytes > MAX_CONFIG_BYTES {
+                return Err(InvalidSpec::ConfigTooLarge {
+                    bytes,
+                    limit: MAX_CONFIG_BYTES,
+                });
+            }
+        }
+        Ok(Self {
+            cluster,
+            layouts,
+            regions,
+        })
+    }
+}
+
+/// The next step of every region that is built here.
+fn layouts(cluster: &ValidatedCluster, observed: &Observed) -> Layouts {
+    let routers_follow = live_config_is_everywhere(cluster, observed);
+    let next = |region: &validate::ValidatedRegion| {
+        let name = region.names.region.clone();
+        let set = observed.node_sets.get(&region.names.node_set());
+        let config = observed.config(&region.names.config_map());
+        let live = Live {
+            servers: config.and_then(|config| routes::pool_size(&config, &name)),
+            pods: set.map(|set| set.pods),
+            ready: set.map_or(0, |set| set.ready),
+            // Every region's routers use this region's nodes.
+            routers_follow: routers_follow && all_configs_agree(cluster, observed, &name),
+        };
+        (name, Layout::next(region.replicas, live))
+    };
+    cluster.built().map(next).collect()
+}
+
+fn live_config_is_everywhere(cluster: &ValidatedCluster, observed: &Observed) -> bool {
+    cluster.built().all(|region| {
+        let text = observed.configs.get(&region.names.config_map());
+        let hash = text.map(|text| config_hash(text)).unwrap_or_default();
+        let mut routers = observed
+            .routers
+            .iter()
+            .filter(|router| router.region == region.names.region);
+        text.is_some() && routers.all(|router| !router.may_lag_behind(&hash))
+    })
+}
+
+/// Whether every live configuration has the same number of servers for `region`.
+fn all_configs_agree(cluster: &ValidatedCluster, observed: &Observed, region: &str) -> bool {
+    let mut sizes = cluster.built().map(|of| {
+        observed
+            .config(&of.names.config_map())
+            .and_then(|config| routes::pool_size(&config, region))
+    });
+    let first = sizes.next().flatten();
+    sizes.all(|size| size == first)
+}
+
+/// Every object of `regions`, in the order in which they are applied.
+///
+/// # Errors
+///
+/// None in practice, see [`Wanted::new`].
+pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
+    let mut wanted = Vec::new();
+    for region in regions {
+        wanted.push(Wanted::new(Kind::ConfigMap, &region.config_map)?);
+        wanted.push(Wanted::new(Kind::Service, &region.service)?);
+        wanted.push(Wanted::new(
+            Kind::PodDisruptionBudget,
+            &region.disruption_budget,
+        )?);
+        wanted.push(Wanted::new(Kind::StatefulSet, &region.stateful_set)?);
+        let Some(router) = &region.router else {
+            continue;
+        };
+        wanted.push(Wanted::new(Kind::Service, &router.service)?);
+        if let Some(budget) = &router.disruption_budget {
+            wanted.push(Wanted::new(Kind::PodDisruptionBudget, budget)?);
+        }
+        wanted.push(match &router.workload {
+            Workload::Deployment(deployment) => Wanted::new(Kind::Deployment, deployment.as_ref())?,
+            Workload::DaemonSet(daemon_set) => Wanted::new(Kind::DaemonSet, daemon_set.as_ref())?,
+        });
+    }
+    Ok(wanted)
+}
+
+/// Writes what differs, then makes routers look. Whether there is more to do than was done.
+async fn apply_plan(
+    plan: &Plan,
+    context: &Context,
+    observed: &Observed,
+) -> Result<bool, ReconcileError> {
+    let Some(reference) = &plan.cluster.owner else {
+        return Ok(false);
+    };
+    let owner = Owner {
+        namespace: &plan.cluster.namespace,
+        reference,
+        may_remove_nodes: status::routers_follow(&plan.regions, observed),
+    };
+    let applied = context
+        .applier
+        .apply(owner, &wanted(&plan.regions)?, observed)
+        .await?;
+    nudge_routers(plan, context, observed).await;
+    Ok(!applied.kept.is_empty() || !applied.written.is_empty())
+}
+
+/// A router that cannot be nudged is only late: that is logged and seen in the status, and stops nothing.
+async fn nudge_routers(plan: &Plan, context: &Context, observed: &Observed) {
+    for region in &plan.regions {
+        let hash = config_hash(status::config_text(region));
+        for router in observed
+            .routers
+            .iter()
+            .filter(|router| router.region == region.region)
+        {
+            let Some(value) = context.routers.nudge(router, &hash, Instant::now()) else {
+                continue;
+            };
+            context.metrics.count_write("Pod", "patch");
+            let namespace = &plan.cluster.namespace;
+            let patched =
+                routers::announce(context.client.clone(), namespace, &router.name, &value).await;
+            if let Err(error) = patched {
+                tracing::warn!(pod = router.name, %error, "the new configuration cannot be announced to a router");
+            }
+        }
+    }
+}
+
+fn next_look(
+    plan: &Plan,
+    observed: &Observed,
+    status: &PetraClusterStatus,
+    busy: bool,
+) -> Duration {
+    let stale = plan.regions.iter().any(|region| {
+        let hash = config_hash(status::config_text(region));
+        let mut routers = observed
+            .routers
+            .iter()
+            .filter(|router| router.region == region.region);
+        routers.any(|router| router.may_lag_behind(&hash))
+    });
+    if busy || stale {
+        SOON
+    } else if status::is_true(status, status::condition::READY) {
+        SETTLED
+    } else {
+        LATER
+    }
+}
+
+/// Writes the status if it differs from the one that is there, and tells people what changed.
+async fn write_status(
+    cluster: &PetraCluster,
+    context: &Context,
+    outcome: &Outcome<'_>,
+) -> Result<PetraClusterStatus, ReconcileError> {
+    let uid = cluster.uid().unwrap_or_default();
+    let previous = latest_status(cluster, context, &uid);
+    let status = status::status(cluster, previous.as_ref(), outcome, Timestamp::now());
+    if previous.as_ref() == Some(&status) {
+        return Ok(status);
+    }
+    let name = cluster.name_any();
+    let api: Api<PetraCluster> = Api::namespaced(
+        context.client.clone(),
+        &cluster.namespace().unwrap_or_default(),
+    );
+    let patch = json!({
+        "apiVersion": PetraCluster::api_version(&()),
+        "kind": PetraCluster::kind(&()),
+        "status": status,
+    });
+    let parameters = PatchParams::apply(MANAGER).force();
+    let written = api
+        .patch_status(&name, &parameters, &Patch::Apply(&patch))
+        .await;
+    context.metrics.count_write("PetraCluster", "status");
+    match written {
+        Ok(written) => {
+            let entry = (written.resource_version(), status.clone());
+            context
+                .written_status
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(uid, entry);
+        }
+        // Deleted meanwhile.
+        Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(status),
+        Err(source) => {
+            return Err(ReconcileError::Status {
+                cluster: name,
+                source,
+            });
+        }
+    }
+    context
+        .events
+        .publish(cluster, previous.as_ref(), &status)
+        .await;
+    Ok(status)
+}
+
+/// The status that is there: what the watch shows, unless what was written last is newer.
+fn latest_status(
+    cluster: &PetraCluster,
+    context: &Context,
+    uid: &str,
+) -> Option<PetraClusterStatus> {
+    let written = context
+        .written_status
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    match written.get(uid) {
+        Some((version, status))
+            if is_older(cluster.resource_version().as_deref(), version.as_deref()) =>
+        {
+            Some(status.clone())
+        }
+        _ => cluster.status.clone(),
+    }
+}

@@ -1,0 +1,213 @@
+//! Client: only through caches that watches keep, and through [`super::routers`]. What there is now of one cluster.
+//!
+//! Owns the reading of live objects. Must not know what is wanted.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::runtime::reflector::Store;
+use kube::{Resource, ResourceExt};
+use petra_routing::Config;
+use serde::Serialize;
+
+use super::routers::{RouterPod, Routers};
+use crate::crd::PetraCluster;
+use crate::names::{COMPONENT_LABEL, CONFIG_KEY, Component, INSTANCE_LABEL};
+use crate::object::{ContentDigest, Kind, ObjectKey, content_digest};
+
+/// Caches of everything that carries the operator's label.
+#[derive(Clone)]
+pub struct Stores {
+    /// Nodes.
+    pub stateful_sets: Store<StatefulSet>,
+    /// Routers.
+    pub deployments: Store<Deployment>,
+    /// Routers.
+    pub daemon_sets: Store<DaemonSet>,
+    /// Both.
+    pub services: Store<Service>,
+    /// The routers' configurations.
+    pub config_maps: Store<ConfigMap>,
+    /// Both.
+    pub disruption_budgets: Store<PodDisruptionBudget>,
+    /// Routers.
+    pub router_pods: Store<Pod>,
+}
+
+/// What there is of one cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// Every object with its label.
+    pub objects: BTreeMap<ObjectKey, LiveObject>,
+    /// Node sets by name.
+    pub node_sets: BTreeMap<String, NodeSet>,
+    /// Texts of configurations by the name of their `ConfigMap`.
+    pub configs: BTreeMap<String, String>,
+    /// Router pods that `DaemonSet`s should have, by name.
+    pub daemon_set_sizes: BTreeMap<String, i32>,
+    /// Router pods, each with what it answered.
+    pub routers: Vec<RouterPod>,
+}
+
+/// An object that exists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveObject {
+    /// Identity of this very object.
+    pub uid: String,
+    /// Version of what was seen.
+    pub resource_version: Option<String>,
+    /// Its controller.
+    pub owner: Option<OwnerReference>,
+    /// Digest of what was seen.
+    pub digest: ContentDigest,
+    /// Whether it is on its way out.
+    pub deleting: bool,
+}
+
+/// A `StatefulSet` as it reports itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeSet {
+    /// Pods that it was told to have.
+    pub pods: i32,
+    /// Pods that are ready; 0 while its report is about an older spec.
+    pub ready: i32,
+    /// Pods that run the current template; 0 while its report is about an older spec.
+    pub updated: i32,
+}
+
+impl Observed {
+    /// The configuration in `ConfigMap` `name`, if there is one that can be read.
+    pub fn config(&self, name: &str) -> Option<Config> {
+        self.configs
+            .get(name)
+            .and_then(|text| Config::from_json(text).ok())
+    }
+
+    fn add<K: Resource<DynamicType = ()> + Clone + Serialize>(
+        &mut self,
+        kind: Kind,
+        cluster: &PetraCluster,
+        store: &Store<K>,
+        mut also: impl FnMut(&mut Self, &K),
+    ) {
+        for object in store.state() {
+            if belongs(object.as_ref(), cluster) {
+                let key = ObjectKey {
+                    kind,
+                    name: object.name_any(),
+                };
+                self.objects.insert(key, live(object.as_ref()));
+                also(self, object.as_ref());
+            }
+        }
+    }
+}
+
+/// Collects what there is of `cluster`, and asks its routers what they run.
+pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Routers) -> Observed {
+    let mut observed = Observed::default();
+    observed.add(
+        Kind::ConfigMap,
+        cluster,
+        &stores.config_maps,
+        |observed, object| {
+            let text = object
+                .data
+                .as_ref()
+                .and_then(|data| data.get(CONFIG_KEY))
+                .cloned();
+            observed
+                .configs
+                .extend(text.map(|text| (object.name_any(), text)));
+        },
+    );
+    observed.add(Kind::Service, cluster, &stores.services, |_, _| ());
+    observed.add(
+        Kind::PodDisruptionBudget,
+        cluster,
+        &stores.disruption_budgets,
+        |_, _| (),
+    );
+    observed.add(
+        Kind::StatefulSet,
+        cluster,
+        &stores.stateful_sets,
+        |observed, object| {
+            observed
+                .node_sets
+                .insert(object.name_any(), node_set(object));
+        },
+    );
+    observed.add(Kind::Deployment, cluster, &stores.deployments, |_, _| ());
+    observed.add(
+        Kind::DaemonSet,
+        cluster,
+        &stores.daemon_sets,
+        |observed, object| {
+            let size = object
+                .status
+                .as_ref()
+                .map_or(0, |status| status.desired_number_scheduled);
+            observed.daemon_set_sizes.insert(object.name_any(), size);
+        },
+    );
+    let pods = stores.router_pods.state_filter(|pod| {
+        belongs(pod, cluster)
+            && pod
+                .labels()
+                .get(COMPONENT_LABEL)
+                .is_some_and(|value| value == Component::Router.as_str())
+    });
+    observed.routers = routers.ask_all(&pods).await;
+    observed
+}
+
+/// Whether `object` carries the labels of `cluster`.
+fn belongs<K: Resource>(object: &K, cluster: &PetraCluster) -> bool {
+    object.namespace() == cluster.namespace()
+        && object.labels().get(INSTANCE_LABEL) == cluster.meta().name.as_ref()
+}
+
+fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
+    LiveObject {
+        uid: object.uid().unwrap_or_default(),
+        resource_version: object.resource_version(),
+        owner: controller_of(object),
+        digest: content_digest(&serde_json::to_value(object).unwrap_or_default()),
+        deleting: object.meta().deletion_timestamp.is_some(),
+    }
+}
+
+/// The owner that controls `object`.
+pub(super) fn controller_of<K: Resource>(object: &K) -> Option<OwnerReference> {
+    object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+        .cloned()
+}
+
+fn node_set(object: &StatefulSet) -> NodeSet {
+    let pods = object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    let status = object.status.as_ref();
+    match status.filter(|status| status.observed_generation >= object.meta().generation) {
+        Some(status) => NodeSet {
+            pods,
+            ready: status.ready_replicas.unwrap_or(0),
+            // The controller leaves the count out when nothing is being updated.
+            updated: status.updated_replicas.unwrap_or(status.replicas),
+        },
+        None => NodeSet {
+            pods,
+            ready: 0,
+            updated: 0,
+        },
+    }
+}

@@ -1,0 +1,290 @@
+//! Client: the routers themselves, over memcached's protocol, and a patch of their pods. Which configuration a router
+//! really runs, and how it gets to see a new one at once.
+//!
+//! The kubelet delivers a changed `ConfigMap` when it next synchronises a pod, which may take more than a minute. A
+//! changed annotation of the pod makes it do so at once. It may still read its old copy then, so a router that stays
+//! stale is nudged again, ever more slowly.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
+
+/// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Longest answer that is read: the value line, a digest and `END` need about a hundred bytes.
+const MAX_ANSWER: u64 = 1024;
+
+/// A router re-reads its file within two seconds of the kubelet's delivery: nudging sooner does nothing.
+const FIRST_RETRY: Duration = Duration::from_secs(3);
+
+/// Longest pause between two nudges: the kubelet's own period.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A router pod and what it answered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RouterPod {
+    /// Name of the pod.
+    pub name: String,
+    /// Identity of this very pod.
+    pub uid: String,
+    /// Its region.
+    pub region: String,
+    /// Whether clients are sent to it.
+    pub ready: bool,
+    /// Whether it is on its way out.
+    pub terminating: bool,
+    /// What stands in [`CONFIG_HASH_ANNOTATION`].
+    pub announced: Option<String>,
+    /// MD5 of the configuration that it runs; missing when it did not say.
+    pub running: Option<String>,
+}
+
+impl RouterPod {
+    /// Whether the router may still be using another configuration than `hash`. One that is not ready and does not
+    /// answer serves nobody, and reads the current configuration when it starts.
+    pub fn may_lag_behind(&self, hash: &str) -> bool {
+        match &self.running {
+            Some(running) => running != hash,
+            None => self.ready,
+        }
+    }
+
+    /// Whether clients that are sent to it meet configuration `hash`.
+    pub fn serves(&self, hash: &str) -> bool {
+        self.ready && !self.terminating && self.running.as_deref() == Some(hash)
+    }
+}
+
+/// Asks routers, and nudges the kubelets of those that are behind.
+#[derive(Default)]
+pub struct Routers {
+    nudges: Mutex<HashMap<String, Nudge>>,
+}
+
+#[derive(Clone)]
+struct Nudge {
+    hash: String,
+    at: Instant,
+    count: u32,
+}
+
+impl Routers {
+    /// Asks all of `pods` at the same time.
+    pub async fn ask_all(&self, pods: &[Arc<Pod>]) -> Vec<RouterPod> {
+        let mut routers = join_all(pods.iter().map(|pod| ask(pod))).await;
+        routers.sort_by(|a, b| a.name.cmp(&b.name));
+        routers
+    }
+
+    /// What to write into [`CONFIG_HASH_ANNOTATION`] of `router`, if anything, to make it see configuration `hash`.
+    pub fn nudge(&self, router: &RouterPod, hash: &str, now: Instant) -> Option<String> {
+        let mut nudges = self.nudges.lock().unwrap_or_else(PoisonError::into_inner);
+        if router.terminating
+            || router
+                .running
+                .as_deref()
+                .is_none_or(|running| running == hash)
+        {
+            nudges.remove(&router.uid);
+            return None;
+        }
+        let last = nudges.get(&router.uid).filter(|nudge| nudge.hash == hash);
+        let count = match last {
+            None => 0,
+            Some(last) if now >= last.at + pause(last.count) => last.count + 1,
+            Some(_) => return None,
+        };
+        nudges.insert(
+            router.uid.clone(),
+            Nudge {
+                hash: hash.to_owned(),
+                at: now,
+                count,
+            },
+        );
+        let value = if count == 0 {
+            hash.to_owned()
+        } else {
+            format!("{hash}.{count}")
+        };
+        Some(value).filter(|value| router.announced.as_ref() != Some(value))
+    }
+}
+
+/// Writes `value` into the annotation of `pod`.
+///
+/// # Errors
+///
+/// The API server's refusal; the pod may just be gone.
+pub async fn announce(client: Client, namespace: &str, pod: &str, value: &str) -> kube::Result<()> {
+    let patch = json!({"metadata": {"annotations": {CONFIG_HASH_ANNOTATION: value}}});
+    let pods: Api<Pod> = Api::namespaced(client, namespace);
+    pods.patch_metadata(pod, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map(drop)
+}
+
+fn pause(count: u32) -> Duration {
+    FIRST_RETRY
+        .saturating_mul(1 << count.min(5))
+        .min(LAST_RETRY)
+}
+
+async fn ask(pod: &Pod) -> RouterPod {
+    let status = pod.status.as_ref();
+    let ready = status
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|conditions| {
+            conditions
+                .iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        });
+    let address = status.and_then(|status| status.pod_ip.clone());
+    let running = match address {
+        Some(address) => running_config(&address, MEMCACHED_PORT).await,
+        None => None,
+    };
+    RouterPod {
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        region: pod.labels().get(REGION_LABEL).cloned().unwrap_or_default(),
+        ready,
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+        announced: pod.annotations().get(CONFIG_HASH_ANNOTATION).cloned(),
+        running,
+    }
+}
+
+/// The digest that the router at `address` answers within [`TIMEOUT`], if it does.
+async fn running_config(address: &str, port: i32) -> Option<String> {
+    let port = u16::try_from(port).ok()?;
+    let asked = async {
+        let mut stream = TcpStream::connect((address, port)).await.ok()?;
+        stream
+            .write_all(b"get __mcrouter__.config_md5_digest\r\n")
+            .await
+            .ok()?;
+        let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
+        lines
+            .next_line()
+            .await
+            .ok()??
+            .starts_with("VALUE ")
+            .then_some(())?;
+        lines.next_line().await.ok()?
+    };
+    let digest = tokio::time::timeout(TIMEOUT, asked).await.ok()??;
+    Some(digest.trim().to_owned()).filter(|digest| digest.len() == 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    async fn answer_once(answer: &'static [u8]) -> i32 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 64];
+            let read = stream.read(&mut request).await.unwrap();
+            assert_eq!(&request[..read], b"get __mcrouter__.config_md5_digest\r\n");
+            stream.write_all(answer).await.unwrap();
+        });
+        i32::from(port)
+    }
+
+    #[tokio::test]
+    async fn a_router_that_answers_is_believed() {
+        let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\n";
+        let port = answer_once(answer).await;
+        assert_eq!(
+            running_config("127.0.0.1", port).await.as_deref(),
+            Some("d41d8cd98f00b204e9800998ecf8427e")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_router_that_answers_something_else_or_nothing_is_unknown() {
+        for answer in [
+            b"SERVER_ERROR unknown\r\n".as_slice(),
+            b"END\r\n",
+            b"VALUE x 0 1\r\nx\r\nEND\r\n",
+            b"",
+        ] {
+            let port = answer_once(answer).await;
+            assert_eq!(running_config("127.0.0.1", port).await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_router_that_keeps_silent_costs_no_more_than_the_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = i32::from(listener.local_addr().unwrap().port());
+        let started = Instant::now();
+        assert_eq!(running_config("127.0.0.1", port).await, None);
+        assert!(started.elapsed() < TIMEOUT * 4);
+    }
+
+    fn router(running: Option<&str>, announced: Option<&str>) -> RouterPod {
+        RouterPod {
+            uid: "1".to_owned(),
+            ready: true,
+            running: running.map(str::to_owned),
+            announced: announced.map(str::to_owned),
+            ..RouterPod::default()
+        }
+    }
+
+    #[test]
+    fn a_stale_router_is_nudged_at_once_and_then_ever_more_slowly() {
+        let routers = Routers::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let stale = router(Some("old"), Some("old"));
+        assert_eq!(routers.nudge(&stale, "new", at(0)).as_deref(), Some("new"));
+        assert_eq!(routers.nudge(&stale, "new", at(2)), None);
+        assert_eq!(
+            routers.nudge(&stale, "new", at(3)).as_deref(),
+            Some("new.1")
+        );
+        assert_eq!(routers.nudge(&stale, "new", at(8)), None);
+        assert_eq!(
+            routers.nudge(&stale, "new", at(9)).as_deref(),
+            Some("new.2")
+        );
+        assert_eq!(
+            routers.nudge(&stale, "newer", at(9)).as_deref(),
+            Some("newer")
+        );
+    }
+
+    #[test]
+    fn a_router_that_follows_or_does_not_answer_is_left_alone() {
+        let routers = Routers::default();
+        assert_eq!(
+            routers.nudge(&router(Some("new"), None), "new", Instant::now()),
+            None
+        );
+        assert_eq!(
+            routers.nudge(&router(None, None), "new", Instant::now()),
+            None
+        );
+        assert_eq!(
+            routers.nudge(&router(Some("old"), Some("new")), "new", Instant::now()),
+            None
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Client required. Watches, and the loop that reconciles whatever they announce.
+//!
+//! Children are announced by every change of their resource version, so that a deletion or a hand edit is seen at
+//! once; the cluster itself only by its generation, so that its own status is no news.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt, TryFutureExt};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Api;
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, predicates, watcher};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::dereference::Stores;
+use super::validate::Settings;
+use super::{Context, ReconcileError, reconcile};
+use crate::crd::PetraCluster;
+use crate::metrics::Metrics;
+use crate::names::{INSTANCE_LABEL, OURS};
+
+/// A reconciliation that failed is tried again after this long; a change tries it at once.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Changes that come together (the pods of a `StatefulSet`) are one reconciliation.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+
+/// Clusters that are reconciled at the same time.
+const CONCURRENCY: u16 = 8;
+
+/// Reconciles until `shutdown` is ready; what has begun is finished. `ready` turns true when all caches are filled.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    namespace: Option<&str>,
+    metrics: Metrics,
+    ready: watch::Sender<bool>,
+    shutdown: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let ours = watcher::Config::default().labels(OURS);
+    let routers =
+        watcher::Config::default().labels(&format!("{OURS},app.kubernetes.io/component=router"));
+    let (clusters, cluster_writer) = reflector::store();
+    let cluster_stream = watcher(
+        api::<PetraCluster>(&client, namespace),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .reflect(cluster_writer)
+    .applied_objects()
+    .predicate_filter(predicates::generation, Default::default());
+    let controller = Controller::for_stream(cluster_stream, clusters.clone()).with_config(
+        Config::default()
+            .debounce(DEBOUNCE)
+            .concurrency(CONCURRENCY),
+    );
+
+    let (config_maps, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
+    let (services, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
+    let (disruption_budgets, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
+    let (stateful_sets, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
+    let (deployments, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
+    let (daemon_sets, stream) = children(&client, namespace, ours);
+    let controller = controller.owns_stream(stream);
+    let (router_pods, stream) = children(&client, namespace, routers);
+    let controller = controller.watches_stream(stream, cluster_of_pod);
+
+    let stores = Stores {
+        stateful_sets,
+        deployments,
+        daemon_sets,
+        services,
+        config_maps,
+        disruption_budgets,
+        router_pods,
+    };
+    let filled = filled(&stores).shared();
+    let is_filled = filled.clone();
+    tokio::spawn(async move {
+        is_filled.await;
+        tracing::info!("caches are filled");
+        ready.send_replace(true);
+        // The receiver is the server of /ready, which lives as long as the process.
+        ready.closed().await;
+    });
+    let context = Arc::new(Context::new(client, settings, stores, metrics));
+    let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
+        let filled = filled.clone();
+        async move {
+            // Without this, what is only not seen yet would look deleted.
+            filled.await;
+            reconcile(cluster, context).await
+        }
+    };
+    controller
+        .graceful_shutdown_on(shutdown)
+        .run(reconcile_filled, retry, context)
+        .for_each(|result| async move {
+            if let Err(error) = result {
+                tracing::debug!(%error, "a reconciliation ended");
+            }
+        })
+        .await;
+}
+
+fn retry(cluster: Arc<PetraCluster>, error: &ReconcileError, _: Arc<Context>) -> Action {
+    tracing::warn!(
+        cluster = cluster.name_any(),
+        namespace = cluster.namespace(),
+        %error,
+        "a reconciliation failed and is tried again"
+    );
+    Action::requeue(RETRY)
+}
+
+/// A cache of all objects of a kind with the operator's label, and the changes to them.
+fn children<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    config: watcher::Config,
+) -> (
+    Store<K>,
+    impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
+)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, writer): (Store<K>, Writer<K>) = reflector::store();
+    let stream = watcher(api::<K>(client, namespace), config)
+        .default_backoff()
+        .modify(|object| object.managed_fields_mut().clear())
+        .reflect(writer)
+        .touched_objects()
+        .predicate_filter(predicates::resource_version, Default::default());
+    (store, stream)
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+fn cluster_of_pod(pod: Pod) -> Option<ObjectRef<PetraCluster>> {
+    let name = pod.labels().get(INSTANCE_LABEL)?;
+    Some(ObjectRef::new(name).within(&pod.namespace()?))
+}
+
+/// Ready when every cache has seen everything once.
+fn filled(stores: &Stores) -> BoxFuture<'static, ()> {
+    let stores = stores.clone();
+    async move {
+        let all = futures::try_join!(
+            stores.stateful_sets.wait_until_ready().map_err(drop),
+            stores.deployments.wait_until_ready().map_err(drop),
+            stores.daemon_sets.wait_until_ready().map_err(drop),
+            stores.services.wait_until_ready().map_err(drop),
+            stores.config_maps.wait_until_ready().map_err(drop),
+            stores.disruption_budgets.wait_until_ready().map_err(drop),
+            stores.router_pods.wait_until_ready().map_err(drop),
+        );
+        if all.is_err() {
+            tracing::error!("a cache was closed before it was filled");
+        }
+    }
+    .boxed()
+}
