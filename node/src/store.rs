@@ -46,6 +46,9 @@ pub use rocks::RocksFigures;
 use rocks::{Mark, Rocks};
 use stripes::Stripes;
 
+/// The files that RocksDB holds open at most.
+pub const MAX_OPEN_FILES: u64 = rocks::MAX_OPEN_FILES as u64;
+
 /// How the items are kept. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageOptions {
@@ -236,6 +239,8 @@ impl Store {
 
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
     pub fn flush_all(&self, due: Option<UnixSeconds>, now: UnixSeconds) -> Result<(), StoreError> {
+        // An earlier flush that has come due is not undone by a later one.
+        self.carry_out_due_flush(now)?;
         let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         match due {
             Some(due) if due > now => {
