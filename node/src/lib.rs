@@ -16,7 +16,8 @@ mod admin;
 pub mod clock;
 pub mod config;
 mod connection;
-mod execute;
+mod descriptors;
+pub mod execute;
 pub mod metrics;
 pub mod protocol;
 pub mod server;
@@ -59,7 +60,8 @@ pub enum RunError {
 }
 
 /// Serves until the process is asked to stop.
-pub fn run(config: Config) -> Result<(), RunError> {
+pub fn run(mut config: Config) -> Result<(), RunError> {
+    config.max_connections = descriptors::make_room(config.max_connections, store::MAX_OPEN_FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
