@@ -259,3 +259,5 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+#[cfg(test)]
+mod tests;
