@@ -5,6 +5,8 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PETRA_CACHE=${PETRA_CACHE:-$HOME/.cache/petracache}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PETRA_CACHE/target}
 export PATH=$PETRA_CACHE/lab/bin:$PATH
+# kubectl and helm keep what they learn of an API server here.
+export KUBECACHEDIR=$PETRA_CACHE/lab/kubectl
 BINARIES=$CARGO_TARGET_DIR/release
 export BINARIES
 

@@ -53,7 +53,7 @@ cluster() {
   step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
-  export PETRA_E2E_OUT=$OUT
+  export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
   step "Installing the chart" install_chart "$PETRA_E2E_KUBECONFIG"
   step "Cluster tests" cluster_tests
 }
