@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lab/paths.sh"
 HERE=$(cd "$(dirname "$0")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
-PROGRAMS=${CARGO_TARGET_DIR:-$PETRA_CACHE/target}/release
+PROGRAMS=${CARGO_TARGET_DIR:-$PETRA_CACHE/cargo}/release
 STORE=$PETRA_CACHE/lab/buildah
 BASE=docker.io/library/debian:bookworm-slim
 RUST=docker.io/library/rust:1.95-bookworm
