@@ -53,6 +53,8 @@ pub struct Config {
     pub listen_addr: SocketAddr,
     /// Where `/health`, `/ready` and `/metrics` are served, if anywhere.
     pub metrics_addr: Option<SocketAddr>,
+    /// Whether somebody asked for that address, so that it must be free.
+    pub metrics_addr_is_set: bool,
     pub threads: usize,
     pub max_connections: u64,
     /// How long clients are told to go elsewhere before the node closes.
@@ -97,6 +99,7 @@ impl Config {
         Ok(Self {
             listen_addr: listen_addr(layers)?,
             metrics_addr: metrics_addr(layers)?,
+            metrics_addr_is_set: layers.get(Setting::MetricsAddr).is_some(),
             threads: number(layers, Setting::Threads, 1, 1024)?.unwrap_or_else(cores),
             max_connections: number(layers, Setting::MaxConnections, 1, 1_000_000)?
                 .unwrap_or(DEFAULT_MAX_CONNECTIONS),

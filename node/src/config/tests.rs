@@ -195,6 +195,26 @@ fn wrong_entries_of_the_file_are_named() {
 }
 
 #[test]
+fn the_example_file_sets_every_setting_to_its_default() {
+    let example = include_str!("../../petracache.toml");
+    assert_eq!(
+        loaded(&[], &[], example),
+        Config {
+            metrics_addr_is_set: true,
+            ..loaded(&[], &[], "")
+        }
+    );
+    let table: toml::Table = example.parse().expect("TOML");
+    // What depends on the machine is described, but not set.
+    let described = |section: &str, key: &str| {
+        table[section].get(key).is_some() || example.contains(&format!("\n# {key} = "))
+    };
+    for (section, key) in Setting::ALL.iter().filter_map(|setting| setting.toml()) {
+        assert!(described(section, key), "{section}.{key}");
+    }
+}
+
+#[test]
 fn every_setting_has_a_flag_and_an_environment_twin_of_the_same_name() {
     let command = Flags::command();
     let flags: Vec<String> = command
