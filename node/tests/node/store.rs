@@ -141,6 +141,23 @@ fn a_delayed_flush_takes_effect_on_time_also_when_the_node_is_down_at_that_momen
 }
 
 #[test]
+fn a_flush_that_has_come_due_is_not_undone_by_a_later_one() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    set(&store, "before", Expiry::NEVER, &clock);
+    store
+        .flush_all(Some(clock.now().plus(10)), clock.now())
+        .expect("flushed");
+    clock.advance(10);
+    // Nothing has looked at the store since.
+    store
+        .flush_all(Some(clock.now().plus(10)), clock.now())
+        .expect("flushed");
+    assert!(!has(&store, "before", &clock));
+}
+
+#[test]
 fn versions_keep_rising_across_restarts() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let clock = TestClock::new();
