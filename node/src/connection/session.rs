@@ -46,7 +46,7 @@ pub(super) struct Session {
     uncommitted: bool,
     /// When the batch began, which is when all its commands happen.
     now: UnixSeconds,
-    /// When the last command ended, from which the next one is timed.
+    /// When the last command ended, which is when the next one began: one look at the clock per command.
     clocked: Instant,
     commands_this_turn: u32,
 }
@@ -188,14 +188,16 @@ impl Session {
 
     /// Sends what has come together, and lets other connections have their turn.
     async fn give_way(&mut self) -> io::Result<()> {
+        self.commands_this_turn += 1;
         if self.output.len() >= MAX_BATCH {
             self.send().await?;
-        }
-        self.commands_this_turn += 1;
-        if self.commands_this_turn == COMMANDS_PER_TURN {
+        } else if self.commands_this_turn >= COMMANDS_PER_TURN {
             tokio::task::yield_now().await;
-            self.begin_batch();
+        } else {
+            return Ok(());
         }
+        // Time has passed that no command took.
+        self.begin_batch();
         Ok(())
     }
 

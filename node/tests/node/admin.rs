@@ -1,6 +1,7 @@
 //! The endpoints for orchestrators and monitoring.
 
-use crate::harness::{Node, http_get};
+use crate::client::http_get;
+use crate::harness::Node;
 
 #[test]
 fn health_readiness_and_metrics_are_served_over_http() {

@@ -81,6 +81,37 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_metrics_address_must_be_free_only_if_it_was_asked_for() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let first = Node::start(&dir.path().join("first"), &[]);
+    let taken = first.admin.to_string();
+    let output = Node::command(&dir.path().join("second"), &["--metrics-addr", &taken])
+        .output()
+        .expect("runs");
+    assert!(!output.status.success());
+    let expected = format!("cannot listen for metrics on {taken}");
+    assert!(log(&output).contains(&expected), "{}", log(&output));
+    // Two nodes that were told nothing about metrics, as two memcacheds would be started.
+    let told_nothing = |name: &str| {
+        let db_path = dir.path().join(name);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_petracache"));
+        command
+            .args(["-p", "0", "-m", "64", "--db-path"])
+            .arg(db_path);
+        Node::spawn(&mut command)
+    };
+    let nodes = [told_nothing("third"), told_nothing("fourth")];
+    for node in &nodes {
+        assert!(node.connect().ask("version").starts_with("VERSION"));
+    }
+    assert!(
+        nodes
+            .iter()
+            .any(|node| node.log().contains("--metrics-addr sets where"))
+    );
+}
+
+#[test]
 fn the_first_line_of_the_log_says_what_runs_where() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let node = Node::start(dir.path(), &["--durability", "always"]);

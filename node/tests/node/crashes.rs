@@ -4,7 +4,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Node};
+use crate::client::Client;
+use crate::harness::Node;
 
 /// Writes numbered keys for `time`, and says when each was acknowledged.
 fn write_for(client: &mut Client, time: Duration) -> Vec<Instant> {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Client, Node, http_get, wait_until};
+use crate::client::{Client, http_get};
+use crate::harness::{Node, wait_until};
 
 #[test]
 fn a_node_that_stops_sends_routers_on_before_it_closes() {

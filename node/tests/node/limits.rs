@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Client, Node, wait_until};
+use crate::client::Client;
+use crate::harness::{Node, wait_until};
 
 #[test]
 fn one_connection_too_many_is_told_so_and_closed() {

@@ -1,6 +1,7 @@
 //! The node from outside: real processes on free ports, real files, real signals.
 
 mod admin;
+mod client;
 mod command_line;
 mod crashes;
 mod drain;

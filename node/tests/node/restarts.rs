@@ -5,7 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Client, Node, http_get};
+use crate::client::{Client, http_get};
+use crate::harness::Node;
 
 #[test]
 fn a_restart_keeps_values_flags_versions_and_times_to_live() {

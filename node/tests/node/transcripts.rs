@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Client, Memcached, Node};
+use crate::client::Client;
+use crate::harness::{Memcached, Node};
 
 /// The file that says where a node differs, and why.
 const DIFFERENCES: &str = "differences";
