@@ -14,7 +14,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use thiserror::Error;
 
 use crate::store::{Durability, StorageOptions};
@@ -194,7 +193,7 @@ fn metrics_addr(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
 fn durability(layers: &Layers) -> Result<Durability, ConfigError> {
     let allowed = "none, interval, always or fsync";
     let given = layers.parse(Setting::Durability, allowed, |text| {
-        Durability::from_str(text, false).ok()
+        Durability::ALL.into_iter().find(|mode| mode.name() == text)
     })?;
     Ok(given.unwrap_or_default())
 }
