@@ -1,22 +1,11 @@
 //! Whatever clients send, the node goes on serving.
 
 use std::net::Shutdown;
-use std::sync::OnceLock;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
-use crate::harness::Node;
-
-/// One node for all cases: what one of them breaks, the next notices.
-fn node() -> &'static Node {
-    static NODE: OnceLock<(tempfile::TempDir, Node)> = OnceLock::new();
-    let (_, node) = NODE.get_or_init(|| {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let node = Node::start(dir.path(), &["-I", "4k"]);
-        (dir, node)
-    });
-    node
-}
+use crate::harness::{Node, wait_until};
 
 /// Pieces of commands, so that random input gets past the first word.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
@@ -69,36 +58,48 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_bytes_in_no_pieces_stop_the_node(
-        fragments in prop::collection::vec(fragment(), 0..60),
-        cuts in prop::collection::vec(1..200_usize, 0..8),
-    ) {
-        let bytes = fragments.concat();
-        let mut client = node().connect();
-        let mut rest = &bytes[..];
-        for cut in cuts {
-            let (piece, tail) = rest.split_at(cut.min(rest.len()));
-            // The node may have closed the connection, as it should after an endless line.
-            let _ = client.try_send(piece);
-            rest = tail;
-        }
-        let _ = client.try_send(rest);
-        let _ = client.stream().shutdown(Shutdown::Write);
-        // It answers what it can and then closes: it neither hangs nor waits for more.
-        client.rest();
-        let mut other = node().connect();
+#[test]
+fn no_bytes_in_no_pieces_stop_the_node() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    // One node for all cases: what one of them breaks, the next notices.
+    let node = Node::start(dir.path(), &["-I", "4k"]);
+    let fragments = prop::collection::vec(fragment(), 0..60);
+    let cuts = prop::collection::vec(1..200_usize, 0..8);
+    let config = ProptestConfig {
+        cases: 500,
+        ..ProptestConfig::default()
+    };
+    let outcome = TestRunner::new(config).run(&(fragments, cuts), |(fragments, cuts)| {
+        send_in_pieces(&node, &fragments.concat(), &cuts);
+        let mut other = node.connect();
         prop_assert_eq!(other.set("alive", "yes"), "STORED");
         prop_assert_eq!(other.get("alive"), Some("yes".to_owned()));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    node.stop();
+}
+
+/// The node answers what it can and then closes: it neither hangs nor waits for more.
+fn send_in_pieces(node: &Node, bytes: &[u8], cuts: &[usize]) {
+    let mut client = node.connect();
+    let mut rest = bytes;
+    for cut in cuts {
+        let (piece, tail) = rest.split_at((*cut).min(rest.len()));
+        // The node may have closed the connection, as it should after an endless line.
+        let _ = client.try_send(piece);
+        rest = tail;
     }
+    let _ = client.try_send(rest);
+    let _ = client.stream().shutdown(Shutdown::Write);
+    client.rest();
 }
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_a_request_leave_nothing_behind() {
-    let mut steady = node().connect();
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &[]);
+    let mut steady = node.connect();
     for request in [
         "s",
         "set",
@@ -108,15 +109,10 @@ fn clients_that_vanish_in_the_middle_of_a_request_leave_nothing_behind() {
         "get a",
     ] {
         for _ in 0..20 {
-            node().connect().send(request.as_bytes());
+            node.connect().send(request.as_bytes());
         }
     }
-    crate::harness::wait_until("all of them are gone", || {
-        // Other tests use the same node at the same time, but not many connections.
-        steady
-            .stat("curr_connections")
-            .parse::<u32>()
-            .expect("a number")
-            < 10
+    wait_until("all of them are gone", || {
+        steady.stat("curr_connections") == "1"
     });
 }
