@@ -2,7 +2,9 @@
 
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use petra_e2e::fixture::is_ready;
 use petra_e2e::{Fixture, eventually, with_temp_ns};
+use petra_operator::crd::PetraCluster;
 use petra_routing::Config;
 use serde_json::json;
 
@@ -65,6 +67,11 @@ async fn settled(fixture: &Fixture, nodes: i32) {
         anyhow::Ok(())
     })
     .await;
-    let cluster = fixture.ready("shop").await;
-    assert_eq!(cluster.status.unwrap().regions[0].nodes, nodes);
+    let settled = move |cluster: Option<&PetraCluster>| {
+        let status = cluster.and_then(|cluster| cluster.status.as_ref());
+        is_ready(cluster) && status.is_some_and(|status| status.regions[0].nodes == nodes)
+    };
+    fixture
+        .wait("the status shows the new size", "shop", settled)
+        .await;
 }
