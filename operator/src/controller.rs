@@ -175,6 +175,15 @@ impl Plan {
         let layouts = layouts(&cluster, observed);
         let mut regions = build::build(&cluster, &layouts);
         for region in &mut regions {
+            let set = region
+                .stateful_set
+                .metadata
+                .name
+                .as_deref()
+                .unwrap_or_default();
+            if let Some(size) = observed.volume_sizes.get(set) {
+                build::statefulset::keep_volume_size(&mut region.stateful_set, size);
+            }
             let bytes = status::config_text(region).len();
             if bytes > MAX_CONFIG_BYTES {
                 return Err(InvalidSpec::ConfigTooLarge {

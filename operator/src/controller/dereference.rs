@@ -44,6 +44,8 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectKey, LiveObject>,
     /// Node sets by name.
     pub node_sets: BTreeMap<String, NodeSet>,
+    /// Sizes of the volumes of node sets, by the name of the set.
+    pub volume_sizes: BTreeMap<String, String>,
     /// Texts of configurations by the name of their `ConfigMap`.
     pub configs: BTreeMap<String, String>,
     /// Router pods that `DaemonSet`s should have, by name.
@@ -74,8 +76,8 @@ pub struct NodeSet {
     pub pods: i32,
     /// Pods that are ready; 0 while its report is about an older spec.
     pub ready: i32,
-    /// Pods that run the current template; 0 while its report is about an older spec.
-    pub updated: i32,
+    /// Pods that still run an older template.
+    pub outdated: i32,
 }
 
 impl Observed {
@@ -136,9 +138,9 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
         cluster,
         &stores.stateful_sets,
         |observed, object| {
-            observed
-                .node_sets
-                .insert(object.name_any(), node_set(object));
+            observed.node_sets.insert(object.name_any(), node_set(object));
+        let size = volume_size(object).map(|size| (object.name_any(), size));
+        observed.volume_sizes.extend(size);
         },
     );
     observed.add(Kind::Deployment, cluster, &stores.deployments, |_, _| ());
@@ -198,16 +200,36 @@ fn node_set(object: &StatefulSet) -> NodeSet {
         .unwrap_or(1);
     let status = object.status.as_ref();
     match status.filter(|status| status.observed_generation >= object.meta().generation) {
-        Some(status) => NodeSet {
-            pods,
-            ready: status.ready_replicas.unwrap_or(0),
-            // The controller leaves the count out when nothing is being updated.
-            updated: status.updated_replicas.unwrap_or(status.replicas),
-        },
+        Some(status) => {
+            // Without an update under way both revisions are the same, and the counts say nothing.
+            let updating = status.update_revision != status.current_revision;
+            let updated = status.updated_replicas.unwrap_or(0);
+            let outdated = if updating {
+                status.replicas - updated
+            } else {
+                0
+            };
+            NodeSet {
+                pods,
+                ready: status.ready_replicas.unwrap_or(0),
+                outdated,
+            }
+        }
         None => NodeSet {
             pods,
             ready: 0,
-            updated: 0,
+            outdated: 0,
         },
     }
+}
+
+/// Size of the volumes that the `StatefulSet` makes, as written. It cannot be changed in one that exists.
+fn volume_size(object: &StatefulSet) -> Option<String> {
+    let claims = object.spec.as_ref()?.volume_claim_templates.as_ref()?;
+    let resources = claims.first()?.spec.as_ref()?.resources.as_ref()?;
+    resources
+        .requests
+        .as_ref()?
+        .get("storage")
+        .map(|size| size.0.clone())
 }

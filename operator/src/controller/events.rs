@@ -3,7 +3,7 @@
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
-use super::status::{condition, find};
+use super::status::{CHANGING, condition, find};
 use crate::crd::{PetraCluster, PetraClusterStatus};
 use crate::metrics::Metrics;
 use crate::names::MANAGER;
@@ -91,7 +91,8 @@ fn notices<'a>(
             _ => true,
         };
         if changed && told {
-            let warns = bad_when(type_) && !good;
+            // What was asked for is no reason to worry.
+            let warns = bad_when(type_) && !good && now.reason != CHANGING;
             notices.push(Notice {
                 type_: if warns {
                     EventType::Warning

@@ -8,7 +8,9 @@ use super::build::{Layouts, RegionObjects, routes};
 use super::dereference::{NodeSet, Observed};
 use super::layout::Phase;
 use super::validate::{InvalidSpec, Place, ValidatedCluster};
-use crate::crd::{PetraCluster, PetraClusterStatus, RegionStatus, RouterMode, RouterStatus};
+use crate::crd::{
+    ByteSize, PetraCluster, PetraClusterStatus, RegionStatus, RouterMode, RouterStatus,
+};
 use crate::names::{CONFIG_KEY, Component};
 
 /// How far a reconciliation came.
@@ -50,6 +52,9 @@ pub mod condition {
     /// The spec can be built.
     pub const SPEC_VALID: &str = "SpecValid";
 }
+
+/// The reason of `Ready` and `Progressing` while something changes that was asked for.
+pub(super) const CHANGING: &str = "Changing";
 
 /// The reason of `Ready` until it was true for the first time.
 const CREATING: &str = "Creating";
@@ -367,22 +372,25 @@ fn judge(view: &View<'_>, old: &[Condition]) -> Vec<Verdict> {
     } else if !routers.status {
         Verdict::new(condition::READY, false, routers.reason, trouble)
     } else {
-        Verdict::new(condition::READY, false, "Changing", trouble)
+        Verdict::new(condition::READY, false, CHANGING, trouble)
     };
     let progressing = match first_wait {
-        Some(wait) => Verdict::new(condition::PROGRESSING, true, "Changing", wait),
+        Some(wait) => Verdict::new(condition::PROGRESSING, true, CHANGING, wait),
         None if !ready && !was_ready => Verdict::new(
             condition::PROGRESSING,
             true,
             CREATING,
             first_trouble.clone().unwrap_or_default(),
         ),
-        None => Verdict::new(
-            condition::PROGRESSING,
-            false,
-            "Settled",
-            "nothing is being changed",
-        ),
+        None => match volumes_behind(view) {
+            Some(message) => Verdict::new(condition::PROGRESSING, true, "VolumesToGrow", message),
+            None => Verdict::new(
+                condition::PROGRESSING,
+                false,
+                "Settled",
+                "nothing is being changed",
+            ),
+        },
     };
     let degraded = match first_trouble.filter(|_| was_ready) {
         Some(trouble) if !missing.is_empty() => {
@@ -410,21 +418,46 @@ fn waits(view: &View<'_>) -> Vec<String> {
         let set = node_set(view, name);
         match layout.phase {
             Phase::Growing => waits.push(format!(
-                "region {name} grows from {} to {} nodes: {} of {} are ready, routers follow when all are",
+                "region {name} grows from {} to {} nodes: {} of {} are ready, routers follow \
+                 when all are",
                 layout.servers, layout.pods, set.ready, layout.pods
             )),
             Phase::Shrinking => waits.push(format!(
-                "region {name} shrinks from {} to {} nodes: pods go when every router has stopped using them",
+                "region {name} shrinks from {} to {} nodes: pods go when every router has \
+                 stopped using them",
                 layout.pods, layout.servers
             )),
-            Phase::Settled if set.pods > 0 && set.updated < set.pods && set.ready > 0 => waits.push(format!(
-                "region {name} is restarted with a new pod template: {} of {} nodes have it",
-                set.updated, set.pods
+            Phase::Settled if set.outdated > 0 => waits.push(format!(
+                "region {name} is restarted with a new pod template: {} of {} nodes still have \
+                 the old one",
+                set.outdated, set.pods
             )),
             Phase::Settled => {}
         }
     }
     waits
+}
+
+/// Volumes that are smaller than the spec wants. Kubernetes lets nobody change the size in a
+/// `StatefulSet`, and the operator may not touch volumes: that takes somebody who may.
+fn volumes_behind(view: &View<'_>) -> Option<String> {
+    let wanted = view.cluster.node.storage_size.parse().ok()?;
+    view.cluster.built().find_map(|region| {
+        let set = region.names.node_set();
+        let size = view.observed.volume_sizes.get(&set)?;
+        let smaller = ByteSize(size.clone())
+            .parse()
+            .is_ok_and(|size| size < wanted);
+        smaller.then(|| {
+            format!(
+                "volumes of region {} are made with {size}, the spec wants {}: set \
+                 spec.resources.requests.storage of the claims data-{set}-*, then run `kubectl \
+                 delete statefulset {set} --cascade=orphan`, which stops no node and lets the \
+                 operator make it anew",
+                region.names.region, view.cluster.node.storage_size
+            )
+        })
+    })
 }
 
 /// Nodes that routers use and that are not ready, one sentence per region.
@@ -447,7 +480,7 @@ fn missing_nodes(view: &View<'_>) -> Vec<String> {
 fn router_verdict(view: &View<'_>) -> Verdict {
     let type_ = condition::ROUTER_CONFIG_APPLIED;
     if view.cluster.router.mode == RouterMode::None {
-        let message = "no routers are run by the operator: the configuration is in the ConfigMap of each region";
+        let message = "the operator runs no routers: each region's ConfigMap has the configuration";
         return Verdict::new(type_, true, "NoRouters", message);
     }
     let (serving, wanted) = routers(view);

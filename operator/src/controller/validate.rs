@@ -3,6 +3,8 @@
 //! What the custom resource's own rules refuse does not get here from a real API server; what only the operator
 //! can see (its region, its images, who owns a name) is refused here, and `SpecValid` says why.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
@@ -12,6 +14,13 @@ use crate::crd::{
     UnitError, VolumePolicy, WritePolicy,
 };
 use crate::names::RegionNames;
+
+/// The longest `--flush-interval` that a node takes.
+const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// The smallest and the largest `--max-item-size` that a node takes.
+const MIN_ITEM_SIZE: u64 = 1 << 10;
+const MAX_ITEM_SIZE: u64 = 1 << 30;
 
 /// What the operator was started with.
 #[derive(Debug, Clone)]
@@ -177,6 +186,14 @@ pub enum InvalidSpec {
         /// What is wrong with it.
         source: UnitError,
     },
+    /// A quantity that a node refuses.
+    #[error("{field} must be {allowed}, which is what a node takes: write such a value")]
+    OutOfRange {
+        /// Field of the spec.
+        field: &'static str,
+        /// What a node takes.
+        allowed: &'static str,
+    },
     /// Routers without an image.
     #[error(
         "spec.router.image is missing and the operator has no default: set it, start the operator with --router-image, or set spec.router.mode to none"
@@ -191,18 +208,6 @@ pub enum InvalidSpec {
         bytes: usize,
         /// The most that is possible.
         limit: usize,
-    },
-    /// Somebody else owns an object of that name.
-    #[error(
-        "{kind} {name} exists and belongs to {owner}: delete it, or give the cluster or region another name"
-    )]
-    NameTaken {
-        /// Kind of the object.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// Who owns it.
-        owner: String,
     },
 }
 
@@ -306,10 +311,29 @@ fn regions(
 
 fn node(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedNode, InvalidSpec> {
     let node = &cluster.spec.node;
-    node.durability
+    let interval = node
+        .durability
         .interval
         .parse()
         .map_err(in_field("spec.node.durability.interval"))?;
+    if interval > MAX_FLUSH_INTERVAL {
+        let field = "spec.node.durability.interval";
+        return Err(InvalidSpec::OutOfRange {
+            field,
+            allowed: "at most 1h",
+        });
+    }
+    let max_item_size = node
+        .max_item_size
+        .parse()
+        .map_err(in_field("spec.node.maxItemSize"))?;
+    if !(MIN_ITEM_SIZE..=MAX_ITEM_SIZE).contains(&max_item_size) {
+        let field = "spec.node.maxItemSize";
+        return Err(InvalidSpec::OutOfRange {
+            field,
+            allowed: "between 1Ki and 1Gi",
+        });
+    }
     node.storage
         .size
         .parse()
@@ -327,10 +351,7 @@ fn node(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedNode, In
         when_scaled: node.storage.when_scaled,
         durability: node.durability.mode,
         flush_interval: node.durability.interval.0.clone(),
-        max_item_size: node
-            .max_item_size
-            .parse()
-            .map_err(in_field("spec.node.maxItemSize"))?,
+        max_item_size,
     })
 }
 

@@ -68,6 +68,21 @@ pub(super) fn stateful_set(
     }
 }
 
+/// Gives the claims of `set` the size that the live one has: the API server refuses any other.
+pub fn keep_volume_size(set: &mut StatefulSet, size: &str) {
+    let claims = set
+        .spec
+        .as_mut()
+        .and_then(|spec| spec.volume_claim_templates.as_mut());
+    for claim in claims.into_iter().flatten() {
+        let resources = claim.spec.as_mut().and_then(|spec| spec.resources.as_mut());
+        let requests = resources.and_then(|resources| resources.requests.as_mut());
+        if let Some(requests) = requests {
+            requests.insert("storage".to_owned(), Quantity(size.to_owned()));
+        }
+    }
+}
+
 fn container(node: &ValidatedNode) -> Container {
     Container {
         name: "petracache".to_owned(),
