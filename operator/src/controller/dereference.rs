@@ -138,9 +138,11 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
         cluster,
         &stores.stateful_sets,
         |observed, object| {
-            observed.node_sets.insert(object.name_any(), node_set(object));
-        let size = volume_size(object).map(|size| (object.name_any(), size));
-        observed.volume_sizes.extend(size);
+            observed
+                .node_sets
+                .insert(object.name_any(), node_set(object));
+            let size = volume_size(object).map(|size| (object.name_any(), size));
+            observed.volume_sizes.extend(size);
         },
     );
     observed.add(Kind::Deployment, cluster, &stores.deployments, |_, _| ());
