@@ -143,14 +143,14 @@ fn each_state_of_a_cluster_that_was_ready_before() {
         (
             "a router is stale",
             World::settled().with_routers(&["current", "old"]),
-            "FFTFT",
-            "RoutersStale",
+            "FTFFT",
+            "Changing",
         ),
         (
             "a router does not answer",
             World::settled().with_routers(&["current", "silent"]),
-            "FFTFT",
-            "RoutersStale",
+            "FTFFT",
+            "Changing",
         ),
         (
             "a router is missing",
@@ -198,6 +198,23 @@ fn a_cluster_that_starts_is_not_degraded() {
     assert_eq!(summary(&later), ("FTFFT".to_owned(), "Creating".to_owned()));
     let ready = World::settled().status(Some(&later));
     assert_eq!(summary(&ready), ("TFFTT".to_owned(), "Ready".to_owned()));
+}
+
+#[test]
+fn a_router_that_stays_stale_is_trouble() {
+    let world = World::settled().with_routers(&["current", "old"]);
+    let first = world.status(Some(&World::settled().status(None)));
+    let after = |seconds| {
+        let now = Timestamp::from_second(seconds).unwrap();
+        summary(&status(
+            &world.cluster,
+            Some(&first),
+            &Outcome::Applied(world.view()),
+            now,
+        ))
+    };
+    assert_eq!(after(30), ("FTFFT".to_owned(), "Changing".to_owned()));
+    assert_eq!(after(31), ("FFTFT".to_owned(), "RoutersStale".to_owned()));
 }
 
 #[test]
