@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 
@@ -87,7 +88,14 @@ pub struct Context {
     pub events: Events,
     /// Counts.
     pub metrics: Metrics,
-    written_status: Mutex<HashMap<String, (Option<String>, PetraClusterStatus)>>,
+    written_status: Mutex<HashMap<ObjectRef<PetraCluster>, Written>>,
+}
+
+/// A status as it was written last, which the watch may not show yet.
+struct Written {
+    uid: Option<String>,
+    resource_version: Option<String>,
+    status: PetraClusterStatus,
 }
 
 impl Context {
@@ -346,8 +354,7 @@ async fn write_status(
     context: &Context,
     outcome: &Outcome<'_>,
 ) -> Result<PetraClusterStatus, ReconcileError> {
-    let uid = cluster.uid().unwrap_or_default();
-    let previous = latest_status(cluster, context, &uid);
+    let previous = latest_status(cluster, context);
     let status = status::status(cluster, previous.as_ref(), outcome, Timestamp::now());
     if previous.as_ref() == Some(&status) {
         return Ok(status);
@@ -369,12 +376,16 @@ async fn write_status(
     context.metrics.count_write("PetraCluster", "status");
     match written {
         Ok(written) => {
-            let entry = (written.resource_version(), status.clone());
-            context
+            let entry = Written {
+                uid: written.uid(),
+                resource_version: written.resource_version(),
+                status: status.clone(),
+            };
+            let mut memory = context
                 .written_status
                 .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(uid, entry);
+                .unwrap_or_else(PoisonError::into_inner);
+            memory.insert(ObjectRef::from(cluster), entry);
         }
         // Deleted meanwhile.
         Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(status),
@@ -393,20 +404,18 @@ async fn write_status(
 }
 
 /// The status that is there: what the watch shows, unless what was written last is newer.
-fn latest_status(
-    cluster: &PetraCluster,
-    context: &Context,
-    uid: &str,
-) -> Option<PetraClusterStatus> {
-    let written = context
+fn latest_status(cluster: &PetraCluster, context: &Context) -> Option<PetraClusterStatus> {
+    let memory = context
         .written_status
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    match written.get(uid) {
-        Some((version, status))
-            if is_older(cluster.resource_version().as_deref(), version.as_deref()) =>
+    let seen = cluster.resource_version();
+    match memory.get(&ObjectRef::from(cluster)) {
+        Some(written)
+            if written.uid == cluster.uid()
+                && is_older(seen.as_deref(), written.resource_version.as_deref()) =>
         {
-            Some(status.clone())
+            Some(written.status.clone())
         }
         _ => cluster.status.clone(),
     }

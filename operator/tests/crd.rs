@@ -1,5 +1,7 @@
 //! The custom resource as it is installed: the generated file is current, and small enough for every way to apply it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::PathBuf;
 
 use kube::CustomResourceExt;

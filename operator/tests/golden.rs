@@ -2,6 +2,8 @@
 //!
 //! `golden/CASE/cluster.yaml` may begin with `# settings: --region NAME`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 
 use petra_operator::controller::build::config_map::config_hash;

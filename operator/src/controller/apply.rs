@@ -117,14 +117,6 @@ impl Applier {
         Ok(applied)
     }
 
-    /// Forgets the objects of a namespace and cluster that is gone.
-    pub fn forget(&self, namespace: &str, keys: impl Iterator<Item = ObjectKey>) {
-        let mut memory = self.memory();
-        for key in keys {
-            memory.remove(&(namespace.to_owned(), key));
-        }
-    }
-
     fn is_needed(&self, owner: Owner<'_>, object: &Wanted, live: Option<&LiveObject>) -> bool {
         let memory = self.memory();
         let remembered = memory.get(&(owner.namespace.to_owned(), object.key.clone()));
@@ -237,7 +229,8 @@ impl Applier {
                 });
             }
         }
-        self.forget(owner.namespace, std::iter::once(key.clone()));
+        self.memory()
+            .remove(&(owner.namespace.to_owned(), key.clone()));
         Ok(())
     }
 

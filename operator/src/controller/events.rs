@@ -3,7 +3,7 @@
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
-use super::status::{CHANGING, condition, find};
+use super::status::{condition, find};
 use crate::crd::{PetraCluster, PetraClusterStatus};
 use crate::metrics::Metrics;
 use crate::names::MANAGER;
@@ -62,49 +62,31 @@ impl Events {
     }
 }
 
+/// Transitions that are told: the condition, what it has become, and how that is meant. The other direction of each
+/// shows in one of the others.
+const TOLD: [(&str, &str, EventType); 4] = [
+    (condition::READY, "True", EventType::Normal),
+    (condition::PROGRESSING, "True", EventType::Normal),
+    (condition::DEGRADED, "True", EventType::Warning),
+    (condition::SPEC_VALID, "False", EventType::Warning),
+];
+
 /// What is worth telling about the step from `previous` to `status`.
 fn notices<'a>(
     previous: Option<&PetraClusterStatus>,
     status: &'a PetraClusterStatus,
 ) -> Vec<Notice<'a>> {
-    let bad_when = |type_| [condition::READY, condition::SPEC_VALID].contains(&type_);
-    let mut notices = Vec::new();
-    for type_ in [
-        condition::READY,
-        condition::PROGRESSING,
-        condition::SPEC_VALID,
-    ] {
-        let Some(now) = find(&status.conditions, type_) else {
-            continue;
-        };
+    let told = |(type_, becomes, event): (&str, &str, EventType)| {
+        let now = find(&status.conditions, type_).filter(|now| now.status == becomes)?;
         let before = previous.and_then(|previous| find(&previous.conditions, type_));
-        let good = now.status == "True";
-        // What starts out bad is only the beginning; a bad spec is worth telling at once.
-        let changed = match before {
-            Some(before) => before.status != now.status,
-            None => type_ == condition::SPEC_VALID && !good,
-        };
-        // Progress is told when it begins, and validity when it ends: the other end shows in Ready.
-        let told = match type_ {
-            condition::PROGRESSING => good,
-            condition::SPEC_VALID => !good,
-            _ => true,
-        };
-        if changed && told {
-            // What was asked for is no reason to worry.
-            let warns = bad_when(type_) && !good && now.reason != CHANGING;
-            notices.push(Notice {
-                type_: if warns {
-                    EventType::Warning
-                } else {
-                    EventType::Normal
-                },
-                reason: &now.reason,
-                note: &now.message,
-            });
-        }
-    }
-    notices
+        let is_new = before.is_none_or(|before| before.status != becomes);
+        is_new.then_some(Notice {
+            type_: event,
+            reason: &now.reason,
+            note: &now.message,
+        })
+    };
+    TOLD.into_iter().filter_map(told).collect()
 }
 
 #[cfg(test)]
@@ -114,31 +96,40 @@ mod tests {
 
     use super::*;
 
-    fn status(ready: bool, reason: &str) -> PetraClusterStatus {
+    fn status(ready: bool, degraded: Option<&str>) -> PetraClusterStatus {
+        let condition = |type_: &str, is: bool, reason: &str| Condition {
+            type_: type_.to_owned(),
+            status: if is { "True" } else { "False" }.to_owned(),
+            reason: reason.to_owned(),
+            message: "why".to_owned(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        };
         PetraClusterStatus {
-            conditions: vec![Condition {
-                type_: condition::READY.to_owned(),
-                status: if ready { "True" } else { "False" }.to_owned(),
-                reason: reason.to_owned(),
-                message: "why".to_owned(),
-                observed_generation: None,
-                last_transition_time: Time(Timestamp::UNIX_EPOCH),
-            }],
+            conditions: vec![
+                condition(condition::READY, ready, "Ready"),
+                condition(
+                    condition::DEGRADED,
+                    degraded.is_some(),
+                    degraded.unwrap_or("AsExpected"),
+                ),
+            ],
             ..PetraClusterStatus::default()
         }
     }
 
     #[test]
     fn only_transitions_are_told() {
-        let down = status(false, "NodesNotReady");
-        let up = status(true, "Ready");
-        assert_eq!(notices(None, &status(false, "Creating")), []);
-        assert_eq!(notices(Some(&up), &up), []);
+        let down = status(false, Some("NodesNotReady"));
+        let up = status(true, None);
         let notice = |type_, reason| Notice {
             type_,
             reason,
             note: "why",
         };
+        assert_eq!(notices(None, &status(false, None)), []);
+        assert_eq!(notices(Some(&up), &up), []);
+        assert_eq!(notices(Some(&down), &down), []);
         assert_eq!(
             notices(Some(&up), &down),
             [notice(EventType::Warning, "NodesNotReady")]
@@ -147,5 +138,11 @@ mod tests {
             notices(Some(&down), &up),
             [notice(EventType::Normal, "Ready")]
         );
+    }
+
+    #[test]
+    fn trouble_at_the_very_start_is_told_too() {
+        let failed = status(false, Some("ApplyFailed"));
+        assert_eq!(notices(None, &failed)[0].reason, "ApplyFailed");
     }
 }

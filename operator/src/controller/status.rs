@@ -1,7 +1,7 @@
 //! No client. The status of a cluster, derived from what was built, what was applied and what was seen.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::build::config_map::config_hash;
 use super::build::{Layouts, RegionObjects, routes};
@@ -54,7 +54,13 @@ pub mod condition {
 }
 
 /// The reason of `Ready` and `Progressing` while something changes that was asked for.
-pub(super) const CHANGING: &str = "Changing";
+const CHANGING: &str = "Changing";
+
+/// The reason of `RouterConfigApplied` while a router runs another configuration.
+const STALE: &str = "RoutersStale";
+
+/// A router reads a new configuration within seconds; later than this, something is wrong with it.
+const STALE_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The reason of `Ready` until it was true for the first time.
 const CREATING: &str = "Creating";
@@ -74,7 +80,7 @@ pub fn status(
     };
     status.observed_generation = cluster.metadata.generation;
     let old = previous.map_or(&[][..], |previous| &previous.conditions);
-    let verdicts = verdicts(outcome, old);
+    let verdicts = verdicts(outcome, old, now);
     status.conditions = verdicts
         .into_iter()
         .map(|verdict| verdict.condition(cluster.metadata.generation, old, now))
@@ -284,7 +290,7 @@ impl Verdict {
     }
 }
 
-fn verdicts(outcome: &Outcome<'_>, old: &[Condition]) -> Vec<Verdict> {
+fn verdicts(outcome: &Outcome<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
     let valid = Verdict::new(
         condition::SPEC_VALID,
         true,
@@ -294,19 +300,19 @@ fn verdicts(outcome: &Outcome<'_>, old: &[Condition]) -> Vec<Verdict> {
     match outcome {
         Outcome::Invalid(error) => invalid(error, old),
         Outcome::Failed(view, error) => {
-            let mut verdicts = judge(view, old);
+            let mut verdicts = judge(view, old, now);
             verdicts[0] = Verdict::new(condition::READY, false, "ApplyFailed", error.clone());
             verdicts[2] = Verdict::new(condition::DEGRADED, true, "ApplyFailed", error.clone());
             verdicts.push(valid);
             verdicts
         }
         Outcome::Applied(view) => {
-            let mut verdicts = judge(view, old);
+            let mut verdicts = judge(view, old, now);
             verdicts.push(valid);
             verdicts
         }
         Outcome::Paused(view) => {
-            let mut verdicts = judge(view, old);
+            let mut verdicts = judge(view, old, now);
             let message = "spec.paused is true: nothing is changed until it is false again";
             verdicts[1] = Verdict::new(condition::PROGRESSING, false, "Paused", message);
             verdicts.push(valid);
@@ -342,18 +348,22 @@ fn invalid(error: &InvalidSpec, old: &[Condition]) -> Vec<Verdict> {
 }
 
 /// `Ready`, `Progressing`, `Degraded` and `RouterConfigApplied`, in this order.
-fn judge(view: &View<'_>, old: &[Condition]) -> Vec<Verdict> {
+fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
     let was_ready = find(old, condition::READY).is_some_and(|ready| ready.reason != CREATING);
-    let waits = waits(view);
+    let mut waits = waits(view);
     let missing = missing_nodes(view);
     let routers = router_verdict(view);
+    let catching_up = routers.reason == STALE && !stale_for_long(old, now);
+    if catching_up {
+        waits.push(routers.message.clone());
+    }
     let settled = waits.is_empty();
     let ready = settled && missing.is_empty() && routers.status;
     let first_wait = waits.first().cloned();
     let first_trouble = missing
         .first()
         .cloned()
-        .or_else(|| (!routers.status).then(|| routers.message.clone()));
+        .or_else(|| (!routers.status && !catching_up).then(|| routers.message.clone()));
     let trouble = first_trouble
         .clone()
         .or_else(|| first_wait.clone())
@@ -369,7 +379,7 @@ fn judge(view: &View<'_>, old: &[Condition]) -> Vec<Verdict> {
         Verdict::new(condition::READY, false, CREATING, trouble)
     } else if !missing.is_empty() {
         Verdict::new(condition::READY, false, "NodesNotReady", trouble)
-    } else if !routers.status {
+    } else if !routers.status && !catching_up {
         Verdict::new(condition::READY, false, routers.reason, trouble)
     } else {
         Verdict::new(condition::READY, false, CHANGING, trouble)
@@ -405,6 +415,13 @@ fn judge(view: &View<'_>, old: &[Condition]) -> Vec<Verdict> {
         ),
     };
     vec![ready_verdict, progressing, degraded, routers]
+}
+
+/// Whether routers have been behind for longer than a new configuration takes to reach them.
+fn stale_for_long(old: &[Condition], now: Timestamp) -> bool {
+    find(old, condition::ROUTER_CONFIG_APPLIED)
+        .filter(|old| old.status == "False")
+        .is_some_and(|old| now.duration_since(old.last_transition_time.0) > STALE_GRACE)
 }
 
 /// What is waited for because of a change, one sentence each.
@@ -512,7 +529,7 @@ fn router_verdict(view: &View<'_>) -> Verdict {
         "{serving} of {wanted} routers run the current configuration; not yet: {}",
         lagging.join(", ")
     );
-    Verdict::new(type_, false, "RoutersStale", message)
+    Verdict::new(type_, false, STALE, message)
 }
 
 #[cfg(test)]
