@@ -1,7 +1,7 @@
 # The commands people type. `make` alone lists them.
 # Everything that is built or downloaded goes below PETRA_CACHE, never into this directory.
 export PETRA_CACHE ?= $(HOME)/.cache/petracache
-export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/target
+export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-down test test-code test-cluster lint format advisories images crds golden
@@ -37,8 +37,8 @@ images: ## the container images, as OCI archives below PETRA_CACHE/lab/images
 	@e2e/test.sh images
 
 crds: ## write crds/ again from operator/src/crd.rs
-	@cargo run -q --release -p petra-operator -- crd > crds/petraclusters.petracache.io.yaml
+	@cargo build -q --release --workspace --bins && $(CARGO_TARGET_DIR)/release/petra-operator crd > crds/petraclusters.petracache.io.yaml
 
 golden: ## write the golden files again; read the diff before you commit it
-	@UPDATE_GOLDEN=1 cargo test -q --release -p petra-operator
+	@UPDATE_GOLDEN=1 cargo test -q --release --workspace golden
 	@e2e/chart.sh update

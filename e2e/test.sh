@@ -48,12 +48,12 @@ cluster() {
   step "Chart" "$ROOT/e2e/chart.sh"
   images
   step "Dockerfiles" "$ROOT/e2e/images/check-dockerfiles.sh"
-  step "Compiling the cluster tests" cargo test --release --locked -p petra-e2e --features cluster --no-run
+  step "Compiling the cluster tests" cargo_test_cluster --no-run
   trap 'lab down "$TEST_REGION"' EXIT
   step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
-  export PETRA_E2E_OUT=$OUT
+  export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
   step "Installing the chart" install_chart "$PETRA_E2E_KUBECONFIG"
   step "Cluster tests" cluster_tests
 }
@@ -61,11 +61,14 @@ cluster() {
 cluster_tests() {
   rm -rf "$OUT"
   # Two clusters at a time: more only make each other slower on two cores.
-  cargo test --release --locked -p petra-e2e --features cluster --no-fail-fast --test '*' -- \
-    --test-threads "${TEST_THREADS:-2}" && return
+  cargo_test_cluster -- --test-threads "${TEST_THREADS:-2}" && return
   lab dump "$TEST_REGION" "$OUT/lab" || true
   echo "Cluster tests failed: pod states, events and logs are in $OUT" >&2
   return 1
+}
+
+cargo_test_cluster() {
+  cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast --test cluster "$@"
 }
 
 scripts() { git ls-files -z '*.sh' .ci/run e2e/lab/lab | xargs -0 shellcheck -x; }

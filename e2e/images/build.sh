@@ -10,7 +10,7 @@
 set -euo pipefail
 . "$(dirname "$0")/../lab/paths.sh"
 HERE=$(cd "$(dirname "$0")" && pwd)
-PROGRAMS=${CARGO_TARGET_DIR:-$PETRA_CACHE/target}/release
+PROGRAMS=${CARGO_TARGET_DIR:-$PETRA_CACHE/cargo}/release
 
 main() {
   case ${1:-} in -*) sed -n '2,9p' "$0"; exit 2 ;; esac

@@ -31,7 +31,8 @@ component apiserver "$BIN/kube-apiserver" --etcd-servers https://127.0.0.1:2379 
 component controller-manager "$BIN/kube-controller-manager" --kubeconfig "$PKI/controller-manager.kubeconfig" \
   --service-account-private-key-file "$PKI/sa.key" --root-ca-file "$PKI/ca.crt" \
   --cluster-signing-cert-file "$PKI/ca.crt" --cluster-signing-key-file "$PKI/ca.key" \
-  --use-service-account-credentials --leader-elect=false --bind-address 127.0.0.1 ${CONTROLLER_MANAGER_ARGS:-}
+  --use-service-account-credentials --leader-elect=false --bind-address 127.0.0.1 \
+  --flex-volume-plugin-dir /run/volume-plugins ${CONTROLLER_MANAGER_ARGS:-}
 
 # shellcheck disable=SC2086
 component scheduler "$BIN/kube-scheduler" --kubeconfig "$PKI/scheduler.kubeconfig" --leader-elect=false \

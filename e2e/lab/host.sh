@@ -36,7 +36,7 @@ host_add() {
   [ -e /proc/sys/net/bridge ] || echo "lab: the kernel has no br_netfilter: Services may not answer pods of the same node" >&2
   # What is not running is unreachable: nothing that is meant for a region leaves by the default route.
   ip route replace unreachable "$LAB_NETWORK" metric 9999
-  mkdir -p /var/lib/kubelet
+  mkdir -p /var/lib/kubelet /var/lib/cni
   echo "$STATE" > "$HOST/$1.owner"
   unlock_host
 }
@@ -49,7 +49,7 @@ host_remove() {
     [ ! -e "$HOST/sysctls" ] || sysctl -q -p "$HOST/sysctls"
     rm -f "$HOST/sysctls"
     ip route del unreachable "$LAB_NETWORK" metric 9999 2> /dev/null || true
-    rmdir /var/lib/kubelet 2> /dev/null || true # ours if it is empty: it is only where machines mount theirs
+    rmdir /var/lib/kubelet /var/lib/cni 2> /dev/null || true # ours if empty: only where nodes mount their own
   fi
   unlock_host
 }

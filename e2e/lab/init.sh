@@ -19,10 +19,11 @@ export TMPDIR=/run/tmp
 
 # component NAME COMMAND...: keeps COMMAND running, as systemd would; its output goes to log/NAME.log.
 component() {
-  local name=$1; shift
+  local name=$1 status; shift
   while :; do
     "$@" >> "$DIR/log/$name.log" 2>&1
-    echo "$(date -Is) $name ended with status $?; starting it again" >&2
+    status=$?
+    echo "$(date -Is) $name ended with status $status; starting it again" >&2
     sleep 1
   done &
 }

@@ -25,6 +25,7 @@ iproute2                     networks of the machines
 procps                       listing processes, and sysctl
 util-linux                   namespaces of the machines
 busybox-static               the tools image
+memcached                    the judge of what nodes answer; behind the stand-in for mcrouter
 buildah                      checking the Dockerfiles
 mmdebstrap                   the base image for that check
 '

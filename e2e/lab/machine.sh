@@ -14,7 +14,10 @@ machine_pid() { # MACHINE
   pid=$(cat "$(machine_dir "$1")/pid" 2> /dev/null) || return 1
   [ "/proc/$pid/ns/net" -ef "/run/netns/$(netns "$1")" ] && echo "$pid"
 }
-machine_init() { pgrep -P "$(machine_pid "$1")" | head -1; } # MACHINE: its pid 1, as a pid of this machine
+machine_init() { # MACHINE: its pid 1, as a pid of this machine
+  local pid
+  pid=$(machine_pid "$1") && pgrep -P "$pid"
+}
 
 machine_boot() { # MACHINE
   local dir init=control-plane.sh; dir=$(machine_dir "$1")
@@ -65,7 +68,8 @@ cgroups_add() { # MACHINE
       cat "$mount/cpuset.cpus" > "$mount/petra-$1/cpuset.cpus"
       cat "$mount/cpuset.mems" > "$mount/petra-$1/cpuset.mems"
     fi
-    if [ -e "$mount/cgroup.controllers" ]; then # v2: each level hands its controllers down
+    # v2, where it is the only hierarchy: each level has to hand its controllers down.
+    if [ "$mount" = /sys/fs/cgroup ] && [ -e "$mount/cgroup.controllers" ]; then
       read -ra controllers < "$mount/cgroup.controllers" || true
       for controller in "${controllers[@]}"; do
         echo "+$controller" > "$mount/cgroup.subtree_control"

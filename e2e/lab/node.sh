@@ -7,6 +7,7 @@ set -u
 mkdir -p "$DIR"/{containerd,kubelet,varlog,volumes} /run/cni/net.d
 mount --bind "$DIR/kubelet" /var/lib/kubelet
 mount --bind "$DIR/varlog" /var/log
+mount -t tmpfs tmpfs /var/lib/cni # what libcni remembers of pods' networks, which a boot ends
 mount --make-rshared /
 : > /run/resolv.conf # pods must not see this machine's resolver
 

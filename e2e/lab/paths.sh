@@ -3,7 +3,7 @@
 # Nothing is ever written into the directory that holds these scripts.
 
 LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PETRA_CACHE=${PETRA_CACHE:-$HOME/.cache/petracache}
+PETRA_CACHE=$(realpath -m "${PETRA_CACHE:-$HOME/.cache/petracache}")
 BIN=$PETRA_CACHE/lab/bin         # what build.sh builds
 IMAGES=$PETRA_CACHE/lab/images   # OCI archives that every node imports at boot
 STATE=$PETRA_CACHE/lab/state     # STATE/REGION is everything about a region, STATE/REGION/MACHINE about a machine

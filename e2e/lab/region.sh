@@ -1,7 +1,9 @@
 # shellcheck shell=bash
 # A region: one Kubernetes cluster, its control plane and its nodes, in the order in which they come and go.
 
-kubectl_in() { "$BIN/kubectl" --kubeconfig "$(pki "$1")/admin.kubeconfig" --request-timeout 10s "${@:2}"; } # REGION ARGUMENTS...
+kubectl_in() { # REGION ARGUMENTS...
+  "$BIN/kubectl" --kubeconfig "$(pki "$1")/admin.kubeconfig" --cache-dir "$STATE/$1/kubectl" --request-timeout 10s "${@:2}"
+}
 
 # region_up REGION NODES: from nothing.
 region_up() {
@@ -9,6 +11,12 @@ region_up() {
   [ -x "$BIN/kubelet" ] || die "there are no Kubernetes binaries in $BIN" "build them with: $LAB/build.sh"
   [ -e "$IMAGES/pause.tar" ] || die "there are no images in $IMAGES" "build them with: $LAB/../images/build.sh"
   for ((i = 1; i <= $2; i++)); do nodes+=("$1-$i"); done
+  case $STATE in
+    /run/* | /var/log/* | /var/lib/kubelet/*) die "$STATE is where a node mounts something else" "choose another PETRA_CACHE" ;;
+  esac
+  mkdir -p "$STATE"
+  [ "$(stat -f -c %T "$STATE")" != overlayfs ] || die "$STATE is on overlayfs, on which containers cannot be stacked" \
+    "choose a PETRA_CACHE on a disk, e.g. on a volume of the container that this runs in"
 
   host_add "$1"
   mkdir -p "$STATE/$1/shared"
@@ -43,13 +51,15 @@ lease_renewed() {
 }
 region_resolves() { timeout 2 busybox nslookup kubernetes.default.svc.cluster.local "$(router "$1")"; }
 
-# await MACHINE WHAT SECONDS COMMAND...: repeats COMMAND until it succeeds, or ends the script with the logs to look at.
+# await MACHINE WHAT SECONDS COMMAND...: repeats COMMAND until it succeeds. Ends the script with the logs to look at when
+# that takes longer than SECONDS, or when a program of MACHINE does not stay up.
 await() {
   local machine=$1 what=$2 end=$((SECONDS + $3)) said log; shift 3
+  log=$(machine_dir "$machine")/log
   until said=$("$@" 2>&1); do
-    if [ $SECONDS -ge $end ]; then
-      log=$(machine_dir "$machine")/log
-      tail -n 3 "$log"/*.log >&2
+    if [ $SECONDS -ge $end ] || [ "$(grep -c 'ended with status' "$log/init.log")" -ge 5 ]; then
+      tail -qn 3 "$log/init.log" >&2
+      find "$log" -name '*.log' ! -name init.log -exec tail -n 3 {} + | cut -c 1-200 >&2
       die "$what is not ready: ${said:-no answer}" "above are the ends of the logs in $log"
     fi
     sleep 0.2

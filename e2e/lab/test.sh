@@ -29,6 +29,7 @@ main() {
 
 lab() { "$LAB/lab" "$@"; }
 k() { "$BIN/kubectl" --kubeconfig "$(lab kubeconfig "$ONE")" "$@"; }
+export KUBECACHEDIR=$PETRA_CACHE/lab/kubectl # not in the home directory
 in_pod() { k exec check-0 -- sh -c "$1"; }
 fails() { if "$@"; then return 1; fi; }
 
@@ -72,6 +73,7 @@ workload() {
   check "a pod's address is reached from this machine" \
     sh -c "curl -sf -m 5 http://$(k get pod check-0 -o jsonpath='{.status.podIP}'):8080/name | grep check-0"
   check "a deleted pod comes back with its data" pod_keeps_its_data
+  check "a volume grows" volume_grows
   check "writes are in the audit log" grep -q '"verb":"delete".*"pods".*check-0' "$(lab audit "$ONE")"
 }
 
@@ -84,6 +86,12 @@ pod_keeps_its_data() {
   in_pod 'grep precious /data/keep'
 }
 new_pod() { local now; now=$(k get pod check-0 -o jsonpath='{.metadata.uid}') && [ "$now" != "$1" ]; }
+
+volume_grows() {
+  k patch pvc data-check-0 -p '{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}'
+  eventually 10 k wait pvc/data-check-0 --for=jsonpath='{.status.capacity.storage}'=2Gi --timeout=1s
+  fails k patch pvc data-check-0 -p '{"spec": {"resources": {"requests": {"storage": "1Gi"}}}}'
+}
 
 regions_are_linked() {
   "$BIN/kubectl" --kubeconfig "$(lab kubeconfig "$TWO")" apply -f "$LAB/manifests/check.yaml"

@@ -40,16 +40,24 @@ where
         + DeserializeOwned,
 {
     let api = Api::<K>::namespaced(client.clone(), namespace);
-    let items = api.list(&ListParams::default()).await.with_context(|| format!("listing {}", K::plural(&())))?.items;
+    let items = api
+        .list(&ListParams::default())
+        .await
+        .with_context(|| format!("listing {}", K::plural(&())))?
+        .items;
     let path = folder.join(format!("{}.json", K::plural(&())));
-    std::fs::write(&path, serde_json::to_vec_pretty(&items)?).with_context(|| format!("writing {}", path.display()))?;
+    std::fs::write(&path, serde_json::to_vec_pretty(&items)?)
+        .with_context(|| format!("writing {}", path.display()))?;
     Ok(items)
 }
 
 async fn logs(client: &Client, namespace: &str, pod: &Pod, folder: &Path) -> anyhow::Result<()> {
     let api = Api::<Pod>::namespaced(client.clone(), namespace);
     for previous in [false, true] {
-        let parameters = LogParams { previous, ..LogParams::default() };
+        let parameters = LogParams {
+            previous,
+            ..LogParams::default()
+        };
         // A container that never ran has no log; the pod's status, written above, says why.
         if let Ok(log) = api.logs(&pod.name_any(), &parameters).await {
             let suffix = if previous { ".previous.log" } else { ".log" };

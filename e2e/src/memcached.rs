@@ -28,12 +28,15 @@ impl Connection {
             .await
             .with_context(|| format!("connecting to {address} took over {PATIENCE:?}"))?
             .with_context(|| format!("connecting to {address}"))?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
     }
 
     /// Stores `value` under `key` for ever. Returns the answer's line, `STORED` when all is well.
     pub async fn set(&mut self, key: &str, value: &str) -> anyhow::Result<String> {
-        self.line(&format!("set {key} 0 0 {}\r\n{value}", value.len())).await
+        self.line(&format!("set {key} 0 0 {}\r\n{value}", value.len()))
+            .await
     }
 
     /// The value under `key`, or `None` for a miss.
@@ -46,10 +49,19 @@ impl Connection {
         if first == "END" {
             return Ok(None);
         }
-        let Some(length) = first.strip_prefix("VALUE ").and_then(|rest| rest.rsplit(' ').next()) else {
+        let Some(length) = first
+            .strip_prefix("VALUE ")
+            .and_then(|rest| rest.rsplit(' ').next())
+        else {
             bail!("get {key} was answered {first:?}");
         };
-        let mut data = vec![0; length.parse::<usize>().with_context(|| format!("length in {first:?}"))? + 2];
+        let mut data = vec![
+            0;
+            length
+                .parse::<usize>()
+                .with_context(|| format!("length in {first:?}"))?
+                + 2
+        ];
         timeout(PATIENCE, self.stream.read_exact(&mut data)).await??;
         let end = self.read_line().await?;
         if end != "END" {
@@ -61,11 +73,19 @@ impl Connection {
 
     /// Sends one command and returns the first line of its answer, without the line end.
     pub async fn line(&mut self, command: &str) -> anyhow::Result<String> {
-        self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes()).await?;
+        self.stream
+            .get_mut()
+            .write_all(format!("{command}\r\n").as_bytes())
+            .await?;
         self.read_line().await
     }
 
-    async fn read_line(&mut self) -> anyhow::Result<String> {
+    /// The next line, without its line end.
+    ///
+    /// # Errors
+    ///
+    /// No line in time, or a closed connection.
+    pub async fn read_line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         let read = timeout(PATIENCE, self.stream.read_line(&mut line))
             .await

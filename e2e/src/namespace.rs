@@ -19,14 +19,19 @@ use crate::{Fixture, dump, eventually};
 /// is first written to the folder that `PETRA_E2E_OUT` names, and the panic goes on.
 pub async fn with_temp_ns<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Fixture) -> F) {
     let client = client().await.expect("a lab to test on");
-    let namespace = create(&client, name).await.expect("a namespace for the test");
+    let namespace = create(&client, name)
+        .await
+        .expect("a namespace for the test");
     let fixture = Fixture::new(client.clone(), namespace.clone());
 
     let outcome = AssertUnwindSafe(test(fixture)).catch_unwind().await;
     if let Err(panic) = outcome {
         let folder = out().join(name);
         match dump::namespace(&client, &namespace, &folder).await {
-            Ok(()) => eprintln!("{name}: pod states, events and logs are in {}", folder.display()),
+            Ok(()) => eprintln!(
+                "{name}: pod states, events and logs are in {}",
+                folder.display()
+            ),
             Err(error) => eprintln!("{name}: could not write {}: {error:#}", folder.display()),
         }
         delete(&client, &namespace).await;
@@ -47,7 +52,10 @@ pub async fn client() -> anyhow::Result<Client> {
 
 /// The folder that failures are written to.
 fn out() -> PathBuf {
-    std::env::var_os("PETRA_E2E_OUT").map_or_else(|| std::env::temp_dir().join("petracache-e2e"), PathBuf::from)
+    std::env::var_os("PETRA_E2E_OUT").map_or_else(
+        || std::env::temp_dir().join("petracache-e2e"),
+        PathBuf::from,
+    )
 }
 
 async fn create(client: &Client, name: &str) -> anyhow::Result<String> {
@@ -60,7 +68,9 @@ async fn create(client: &Client, name: &str) -> anyhow::Result<String> {
             "labels": {"pod-security.kubernetes.io/enforce": "restricted", "petracache.io/test": name},
         }
     }))?;
-    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &object).await?;
+    Api::<Namespace>::all(client.clone())
+        .create(&PostParams::default(), &object)
+        .await?;
     // Pods are refused until the controller manager has made the namespace's default ServiceAccount.
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &namespace);
     eventually("the default ServiceAccount", || accounts.get("default")).await;
@@ -68,7 +78,9 @@ async fn create(client: &Client, name: &str) -> anyhow::Result<String> {
 }
 
 async fn delete(client: &Client, namespace: &str) {
-    let result = Api::<Namespace>::all(client.clone()).delete(namespace, &DeleteParams::default()).await;
+    let result = Api::<Namespace>::all(client.clone())
+        .delete(namespace, &DeleteParams::default())
+        .await;
     if let Err(error) = result {
         eprintln!("namespace {namespace} was left behind: {error}");
     }

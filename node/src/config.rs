@@ -14,7 +14,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use thiserror::Error;
 
 use crate::store::{Durability, StorageOptions};
@@ -53,6 +52,8 @@ pub struct Config {
     pub listen_addr: SocketAddr,
     /// Where `/health`, `/ready` and `/metrics` are served, if anywhere.
     pub metrics_addr: Option<SocketAddr>,
+    /// Whether somebody asked for that address, so that it must be free.
+    pub metrics_addr_is_set: bool,
     pub threads: usize,
     pub max_connections: u64,
     /// How long clients are told to go elsewhere before the node closes.
@@ -97,6 +98,7 @@ impl Config {
         Ok(Self {
             listen_addr: listen_addr(layers)?,
             metrics_addr: metrics_addr(layers)?,
+            metrics_addr_is_set: layers.get(Setting::MetricsAddr).is_some(),
             threads: number(layers, Setting::Threads, 1, 1024)?.unwrap_or_else(cores),
             max_connections: number(layers, Setting::MaxConnections, 1, 1_000_000)?
                 .unwrap_or(DEFAULT_MAX_CONNECTIONS),
@@ -191,7 +193,7 @@ fn metrics_addr(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
 fn durability(layers: &Layers) -> Result<Durability, ConfigError> {
     let allowed = "none, interval, always or fsync";
     let given = layers.parse(Setting::Durability, allowed, |text| {
-        Durability::from_str(text, false).ok()
+        Durability::ALL.into_iter().find(|mode| mode.name() == text)
     })?;
     Ok(given.unwrap_or_default())
 }
@@ -259,3 +261,5 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+#[cfg(test)]
+mod tests;

@@ -14,10 +14,14 @@
 
 mod session;
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::protocol::text::{self, Parsed};
@@ -59,37 +63,48 @@ impl Connection {
             if flow == Flow::Close {
                 break;
             }
-            if self.input.is_empty() {
-                self.session
-                    .worker()
-                    .put_buffer(std::mem::take(&mut self.input));
-            }
+            self.give_back_empty_input();
         }
         Ok(())
     }
 
     /// Reads until there is something to parse. `false` when the client has left or the worker closes.
     async fn fill(&mut self) -> io::Result<bool> {
+        let worker = Rc::clone(self.session.worker());
         while self.input.len() < self.needed {
-            let stream = self.session.stream();
-            tokio::select! {
+            let count = tokio::select! {
                 biased;
-                () = self.session.worker().closed() => return Ok(false),
-                readable = stream.readable() => readable?,
+                () = worker.closed() => return Ok(false),
+                count = poll_fn(|context| self.poll_read(context)) => count?,
+            };
+            if count == 0 {
+                return Ok(false);
             }
-            if self.input.capacity() == 0 {
-                self.input = self.session.worker().take_buffer();
-            }
-            self.input
-                .reserve((self.needed - self.input.len()).clamp(MIN_READ, MAX_READ));
-            match stream.try_read_buf(&mut self.input) {
-                Ok(0) => return Ok(false),
-                Ok(count) => self.session.count_read(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+            self.session.count_read(count);
         }
         Ok(true)
+    }
+
+    /// Reads what has come. While nothing has, the connection goes without a buffer.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.input.capacity() == 0 {
+            self.input = self.session.worker().take_buffer();
+        }
+        let missing = self.needed.saturating_sub(self.input.len());
+        self.input.reserve(missing.clamp(MIN_READ, MAX_READ));
+        let read = pin!(self.session.stream().read_buf(&mut self.input)).poll(context);
+        if read.is_pending() {
+            self.give_back_empty_input();
+        }
+        read
+    }
+
+    fn give_back_empty_input(&mut self) {
+        if self.input.is_empty() {
+            self.session
+                .worker()
+                .put_buffer(std::mem::take(&mut self.input));
+        }
     }
 
     /// Answers every command that is complete, and sets what is needed for the next.

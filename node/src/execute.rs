@@ -13,7 +13,7 @@ use crate::store::item::{Expiry, Exptime, Item};
 use crate::store::{Change, Store, StoreError};
 
 /// Carries out `request` as of `now`. An error means that the item is as it was.
-pub(crate) fn execute(
+pub fn execute(
     request: &Request<'_>,
     store: &Store,
     now: UnixSeconds,
@@ -193,4 +193,3 @@ fn flush_all(store: &Store, delay: Exptime, now: UnixSeconds) -> Result<Response
     store.flush_all(due, now)?;
     Ok(Response::Ok)
 }
-

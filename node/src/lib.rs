@@ -16,7 +16,8 @@ mod admin;
 pub mod clock;
 pub mod config;
 mod connection;
-mod execute;
+mod descriptors;
+pub mod execute;
 pub mod metrics;
 pub mod protocol;
 pub mod server;
@@ -38,7 +39,7 @@ use clock::SystemClock;
 use config::Config;
 use metrics::Metrics;
 use server::{Server, Shared};
-use shutdown::Drain;
+use shutdown::{Drain, StopSignals};
 use store::{OpenError, Store, StoreError};
 
 /// Why the node did not start, or did not end well.
@@ -59,10 +60,14 @@ pub enum RunError {
 }
 
 /// Serves until the process is asked to stop.
-pub fn run(config: Config) -> Result<(), RunError> {
+pub fn run(mut config: Config) -> Result<(), RunError> {
+    config.max_connections = descriptors::make_room(config.max_connections, store::MAX_OPEN_FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
+        .map_err(RunError::Start)?;
+    let signals = runtime
+        .block_on(async { StopSignals::catch() })
         .map_err(RunError::Start)?;
     let opening = Instant::now();
     let clock = Arc::new(SystemClock);
@@ -75,40 +80,58 @@ pub fn run(config: Config) -> Result<(), RunError> {
         config,
     });
     info!(elapsed = ?opening.elapsed(), "the database is open");
-    runtime.block_on(serve(&shared))?;
+    runtime.block_on(serve(&shared, signals))?;
     let closing = Instant::now();
     shared.store.close().map_err(RunError::Close)?;
     info!(elapsed = ?closing.elapsed(), "the database is closed");
     Ok(())
 }
 
-async fn serve(shared: &Arc<Shared>) -> Result<(), RunError> {
+async fn serve(shared: &Arc<Shared>, signals: StopSignals) -> Result<(), RunError> {
     let config = &shared.config;
-    let bind_failed = |what, addr| move |source| RunError::Bind { what, addr, source };
     let server = Server::bind(Arc::clone(shared))
         .await
-        .map_err(bind_failed("clients", config.listen_addr))?;
-    if let Some(addr) = config.metrics_addr {
-        let listener = TcpListener::bind(addr)
-            .await
-            .map_err(bind_failed("metrics", addr))?;
+        .map_err(|source| RunError::Bind {
+            what: "clients",
+            addr: config.listen_addr,
+            source,
+        })?;
+    if let Some(listener) = bind_admin(config).await? {
         info!(addr = %listener.local_addr().map_err(RunError::Start)?, "serving metrics");
         tokio::spawn(serve_admin(listener, Arc::clone(shared)));
     }
     announce(shared, server.local_addr().map_err(RunError::Start)?);
     tokio::select! {
         () = server.accept() => {}
-        result = stop_and_drain(shared) => result.map_err(RunError::Start)?,
+        () = stop_and_drain(shared, signals) => {}
     }
     server.close();
     Ok(())
 }
 
 /// Clients are accepted, and told busy, until the end of this.
-async fn stop_and_drain(shared: &Shared) -> io::Result<()> {
-    shutdown::stop_signal().await?;
+async fn stop_and_drain(shared: &Shared, signals: StopSignals) {
+    signals.first().await;
     shutdown::drain(&shared.drain, &shared.metrics, shared.config.drain).await;
-    Ok(())
+}
+
+/// An address that nobody asked for may be taken, by another node for one.
+async fn bind_admin(config: &Config) -> Result<Option<TcpListener>, RunError> {
+    let Some(addr) = config.metrics_addr else {
+        return Ok(None);
+    };
+    match TcpListener::bind(addr).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if !config.metrics_addr_is_set => {
+            warn!(%addr, %error, "no metrics, health and readiness: --metrics-addr sets where");
+            Ok(None)
+        }
+        Err(source) => Err(RunError::Bind {
+            what: "metrics",
+            addr,
+            source,
+        }),
+    }
 }
 
 async fn serve_admin(listener: TcpListener, shared: Arc<Shared>) {

@@ -157,7 +157,7 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Counts a command that took `elapsed` between parsing and composing.
+    /// Counts a command that took `elapsed`, without waiting for its bytes and for its answer to leave.
     pub fn record(&self, op: Op, outcome: Outcome, elapsed: Duration) {
         self.commands[op as usize][outcome as usize].add(1);
         self.latency[op as usize].record(elapsed);

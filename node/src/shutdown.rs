@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -38,24 +38,40 @@ impl Drain {
     }
 }
 
-/// Returns when the process is asked to stop. Asked again, it ends at once: whatever was acknowledged is as safe
-/// as the durability mode says.
-pub async fn stop_signal() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => info!("SIGTERM: draining"),
-        _ = interrupt.recv() => info!("SIGINT: draining"),
+/// The signals that end the process, caught from the moment this exists: the first process of a container would
+/// not be ended by them otherwise.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// Must be called on the runtime that [`StopSignals::first`] is awaited on.
+    pub fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    tokio::spawn(async move {
+
+    /// Returns when the process is asked to stop. Asked again, it ends at once: whatever was acknowledged is as
+    /// safe as the durability mode says.
+    pub async fn first(mut self) {
+        let name = self.next().await;
+        info!("{name}: draining");
+        tokio::spawn(async move {
+            let name = self.next().await;
+            warn!("{name} again: stopping at once, without closing the database");
+            std::process::exit(1);
+        });
+    }
+
+    async fn next(&mut self) -> &'static str {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
         }
-        warn!("a second signal: stopping at once, without closing the database");
-        std::process::exit(1);
-    });
-    Ok(())
+    }
 }
 
 /// Answers busy for at most `time`, so that routers move on, or until nobody is connected.

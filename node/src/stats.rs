@@ -6,6 +6,8 @@
 use std::process;
 use std::sync::atomic::Ordering;
 
+use bytes::BytesMut;
+
 use crate::metrics::{Op, Outcome, Totals};
 use crate::protocol::request::{Control, Stats};
 use crate::protocol::text::{END, compose_stats};
@@ -17,7 +19,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 type Lines = Vec<(String, String)>;
 
 /// Appends the answer to `control` to `out`. [`Control::Quit`] has none.
-pub(crate) fn answer(control: Control, shared: &Shared, out: &mut Vec<u8>) {
+pub(crate) fn answer(control: Control, shared: &Shared, out: &mut BytesMut) {
     match control {
         Control::Version => out.extend_from_slice(format!("VERSION {VERSION}\r\n").as_bytes()),
         Control::Verbosity | Control::StatsDetail => out.extend_from_slice(b"OK\r\n"),
@@ -75,7 +77,6 @@ fn general(shared: &Shared) -> Lines {
     lines
 }
 
-const GETTING: [Op; 2] = [Op::Get, Op::Gat];
 const STORING: [Op; 6] = [
     Op::Set,
     Op::Add,
@@ -89,8 +90,9 @@ const STORING: [Op; 6] = [
 fn push_commands(totals: &Totals, push: &mut impl FnMut(&str, u64)) {
     use Outcome::{Exists, Hit, Miss, NotStored, Ok, Stored, TooLarge};
     let stores = [Stored, NotStored, Exists, Miss].map(|outcome| totals.sum(&STORING, outcome));
-    let get_hits = totals.sum(&GETTING, Hit);
-    let get_misses = totals.sum(&GETTING, Miss);
+    let get_hits = totals.count(Op::Get, Hit);
+    let get_misses = totals.count(Op::Get, Miss);
+    // memcached counts a gat as a touch.
     let touch_hits = totals.sum(&[Op::Touch, Op::Gat], Hit);
     let touch_misses = totals.sum(&[Op::Touch, Op::Gat], Miss);
     push("cmd_get", get_hits + get_misses);

@@ -18,33 +18,36 @@ mod directory;
 mod durability;
 pub mod item;
 mod liveness;
+mod open;
 pub mod record;
 mod rocks;
 mod stripes;
 
 use std::borrow::Cow;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
-use tracing::{error, info};
 
 use crate::clock::{Clock, UnixSeconds};
 
 use cas::CasSequence;
-use compaction::DropDead;
 use directory::Directory;
 pub use directory::DirectoryError;
 pub use durability::Durability;
 use durability::LogFlusher;
 use item::{Expiry, Item, item_size};
 use liveness::Liveness;
+pub use open::OpenError;
+use open::open_or_set_aside;
 use record::Header;
 pub use rocks::RocksFigures;
 use rocks::{Mark, Rocks};
 use stripes::Stripes;
+
+/// The files that RocksDB holds open at most.
+pub const MAX_OPEN_FILES: u64 = rocks::MAX_OPEN_FILES as u64;
 
 /// How the items are kept. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,19 +77,6 @@ impl StorageOptions {
         self.write_buffer_size
             .saturating_mul(u64::from(self.max_write_buffer_number.unsigned_abs()))
     }
-}
-
-#[derive(Debug, Error)]
-pub enum OpenError {
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    #[error("cannot open the database in {}: {source}", path.display())]
-    Database {
-        path: PathBuf,
-        source: rocksdb::Error,
-    },
-    #[error("cannot start the thread that flushes the log: {0}")]
-    Thread(io::Error),
 }
 
 /// What went wrong with the disk while serving. The item it happened to is unchanged.
@@ -236,6 +226,8 @@ impl Store {
 
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
     pub fn flush_all(&self, due: Option<UnixSeconds>, now: UnixSeconds) -> Result<(), StoreError> {
+        // An earlier flush that has come due is not undone by a later one.
+        self.carry_out_due_flush(now)?;
         let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         match due {
             Some(due) if due > now => {
@@ -354,55 +346,5 @@ impl Store {
         self.set_marks(&[(Mark::DeadBelow, cas), (Mark::FlushDue, 0)])?;
         self.liveness.flush_below(cas);
         Ok(())
-    }
-}
-
-/// A cache that refuses to start is worse than a cold one: what cannot be read is moved out of the way.
-fn open_or_set_aside(
-    directory: &Directory,
-    options: &StorageOptions,
-    clock: &Arc<dyn Clock>,
-    liveness: &Arc<Liveness>,
-) -> Result<(Rocks, Option<PathBuf>), OpenError> {
-    let path = directory.database();
-    let open = || {
-        let filter = DropDead {
-            clock: Arc::clone(clock),
-            liveness: Arc::clone(liveness),
-        };
-        Rocks::open(&path, options, filter)
-    };
-    let failed = |source| OpenError::Database {
-        path: path.clone(),
-        source,
-    };
-    match open() {
-        Ok(rocks) => Ok((rocks, None)),
-        Err(error) if is_damage(&error) && path.exists() => {
-            let aside = directory.set_database_aside(clock.now())?;
-            error!(
-                %error,
-                set_aside = %aside.display(),
-                "THE DATABASE DOES NOT OPEN: it was set aside and this node starts EMPTY"
-            );
-            let rocks = open().map_err(failed)?;
-            info!(path = %path.display(), "a new database was created");
-            Ok((rocks, Some(aside)))
-        }
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// Whether the database is at fault. Anything else (permissions, a full disk, too few descriptors) would hit
-/// an empty database just as well, and passes without the data being lost.
-fn is_damage(error: &rocksdb::Error) -> bool {
-    use rocksdb::ErrorKind;
-    match error.kind() {
-        ErrorKind::Corruption
-        | ErrorKind::InvalidArgument
-        | ErrorKind::NotFound
-        | ErrorKind::NotSupported => true,
-        ErrorKind::IOError => error.as_ref().contains("No such file or directory"),
-        _ => false,
     }
 }

@@ -26,8 +26,8 @@ use crate::metrics::WorkerMetrics;
 use crate::server::Shared;
 use crate::store::{Store, StoreError};
 
-/// Buffers kept for the next connection that has something to say. More are in use only while clients are in the
-/// middle of a request.
+/// Buffers kept for the next connection that has something to say, for what it says and for the answer. More are
+/// in use only while clients are in the middle of a request, or slow to read.
 const SPARE_BUFFERS: usize = 4;
 /// A buffer that held a large value is given back to the system.
 const MAX_SPARE_CAPACITY: usize = 64 << 10;
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    /// An empty read buffer.
+    /// An empty buffer.
     pub(crate) fn take_buffer(&self) -> BytesMut {
         self.spare_buffers.borrow_mut().pop().unwrap_or_default()
     }

@@ -4,7 +4,6 @@
 //! connection, the others have the key or not, and keep what the request does to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -259,34 +258,6 @@ fn one_line(bytes: &[u8]) -> String {
     text.trim_end_matches("\r\n").replace("\r\n", "|")
 }
 
-impl fmt::Display for Explanation {
-    /// A line per server: its number, where it stands, what it is sent and what comes of it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, step) in self.steps.iter().enumerate() {
-            let Step {
-                server,
-                pool,
-                command,
-                waited,
-                reached,
-                answer,
-            } = step;
-            let wait = if *waited { "" } else { " (in the background)" };
-            let answer = match (*reached, answer.as_str()) {
-                (false, _) => "down",
-                (true, "") => "miss",
-                (true, answer) => answer,
-            };
-            writeln!(f, "{:>3}. {server}  [{pool}]{wait}", number + 1)?;
-            writeln!(f, "     {command} -> {answer}")?;
-        }
-        if self.steps.is_empty() {
-            writeln!(f, "  no server is asked")?;
-        }
-        write!(f, "  => {}", self.reply)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,12 +314,5 @@ mod tests {
         let explanation = explain_line("set k 0 0 1", &[], false);
         let waited: Vec<bool> = explanation.steps.iter().map(|step| step.waited).collect();
         assert_eq!(waited, [true, false]);
-    }
-
-    #[test]
-    fn reads_well() {
-        let text = explain_line("set k 0 0 0", &["b0:1"], false).to_string();
-        assert!(text.contains("b0:1  [b] (in the background)"), "{text}");
-        assert!(text.ends_with("=> STORED"), "{text}");
     }
 }

@@ -56,13 +56,17 @@ impl Options {
         let known = |name: &str| {
             name == "help"
                 || name == "version"
-                || command.get_arguments().any(|argument| argument.get_long() == Some(name))
+                || command
+                    .get_arguments()
+                    .any(|argument| argument.get_long() == Some(name))
         };
         let mut kept = Vec::new();
         let mut unknown = Vec::new();
         let mut last_was_unknown = false;
         for argument in arguments {
-            let name = argument.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
+            let name = argument
+                .strip_prefix("--")
+                .map(|rest| rest.split('=').next().unwrap_or(rest));
             match name {
                 Some(name) if !known(name) => {
                     last_was_unknown = !argument.contains('=');
@@ -81,7 +85,14 @@ impl Options {
 
     /// The file that holds the configuration.
     pub fn path(&self) -> PathBuf {
-        self.config.clone().or_else(|| self.config_file.clone()).unwrap_or_default()
+        self.config
+            .clone()
+            .or_else(|| self.config_file.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn reconfiguration_delay(&self) -> Duration {
+        Duration::from_millis(self.reconfiguration_delay_ms)
     }
 
     pub(super) fn server_timeout(&self) -> Duration {
@@ -110,7 +121,10 @@ mod tests {
             parse("--asynclog-disable --num-proxies 2 --stats-root= --config file:/c.json -p 5000");
         assert_eq!(options.path(), PathBuf::from("/c.json"));
         assert_eq!(options.port, 5000);
-        assert_eq!(unknown, ["--asynclog-disable", "--num-proxies", "--stats-root="]);
+        assert_eq!(
+            unknown,
+            ["--asynclog-disable", "--num-proxies", "--stats-root="]
+        );
     }
 
     #[test]

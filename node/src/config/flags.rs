@@ -15,7 +15,12 @@ use super::layers::{Layers, Origin, Setting};
 /// over the environment, the environment wins over the file. Sizes are bytes or have a unit (512k, 64m, 1g, 1Mi: all
 /// powers of 1024), times have a unit (500ms, 1s, 5m).
 #[derive(Debug, Default, Parser)]
-#[command(name = "petracache", version, max_term_width = 100)]
+#[command(
+    name = "petracache",
+    version,
+    max_term_width = 100,
+    args_override_self = true
+)]
 pub struct Flags {
     /// Configuration file (TOML)
     #[arg(value_name = "FILE")]

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -24,8 +25,6 @@ use crate::worker::Worker;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
 const MAX_BATCH: usize = 64 << 10;
-/// A buffer that had to grow past this for a large answer is given back to the system.
-const MAX_KEPT_OUTPUT: usize = 2 * MAX_BATCH;
 /// So many commands in a row, then other connections of the worker get their turn.
 const COMMANDS_PER_TURN: u32 = 128;
 
@@ -42,12 +41,12 @@ pub(super) struct Session {
     worker: Rc<Worker>,
     store: Arc<Store>,
     /// Answers that wait to be sent.
-    output: Vec<u8>,
+    output: BytesMut,
     /// Whether `output` acknowledges a write that is not committed.
     uncommitted: bool,
     /// When the batch began, which is when all its commands happen.
     now: UnixSeconds,
-    /// When the last command ended, from which the next one is timed.
+    /// When the last command ended, which is when the next one began: one look at the clock per command.
     clocked: Instant,
     commands_this_turn: u32,
 }
@@ -58,7 +57,7 @@ impl Session {
             stream,
             store: Arc::clone(worker.store()),
             worker,
-            output: Vec::new(),
+            output: BytesMut::new(),
             uncommitted: false,
             now: UnixSeconds::default(),
             clocked: Instant::now(),
@@ -66,8 +65,8 @@ impl Session {
         }
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
     }
 
     pub(super) fn worker(&self) -> &Rc<Worker> {
@@ -87,6 +86,9 @@ impl Session {
         self.now = self.worker.now();
         self.clocked = Instant::now();
         self.commands_this_turn = 0;
+        if self.output.capacity() == 0 {
+            self.output = self.worker.take_buffer();
+        }
     }
 
     /// Carries out one command and adds its answer to the batch.
@@ -134,8 +136,8 @@ impl Session {
         }
         self.stream.write_all(&self.output).await?;
         self.metrics().bytes_written.add(self.output.len() as u64);
-        self.output.clear();
-        self.output.shrink_to(MAX_KEPT_OUTPUT);
+        // The next batch begins with another buffer, if there is one at all.
+        self.worker.put_buffer(std::mem::take(&mut self.output));
         Ok(())
     }
 
@@ -186,14 +188,16 @@ impl Session {
 
     /// Sends what has come together, and lets other connections have their turn.
     async fn give_way(&mut self) -> io::Result<()> {
+        self.commands_this_turn += 1;
         if self.output.len() >= MAX_BATCH {
             self.send().await?;
-        }
-        self.commands_this_turn += 1;
-        if self.commands_this_turn == COMMANDS_PER_TURN {
+        } else if self.commands_this_turn >= COMMANDS_PER_TURN {
             tokio::task::yield_now().await;
-            self.begin_batch();
+        } else {
+            return Ok(());
         }
+        // Time has passed that no command took.
+        self.begin_batch();
         Ok(())
     }
 

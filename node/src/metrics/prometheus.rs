@@ -58,7 +58,7 @@ fn command_families(metrics: &Metrics) -> Vec<MetricFamily> {
         ),
         family(
             "petracache_command_duration_seconds",
-            "Time to carry out a command, without reading it and sending the answer.",
+            "Time to parse, carry out and answer a command, without waiting for the network.",
             MetricType::HISTOGRAM,
             latencies,
         ),

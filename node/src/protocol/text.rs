@@ -117,3 +117,5 @@ fn starts_like_a_get(input: &[u8]) -> bool {
         .any(|get| command.starts_with(get))
 }
 
+#[cfg(test)]
+mod tests;

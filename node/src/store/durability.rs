@@ -14,28 +14,27 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-use serde::Deserialize;
 use tracing::error;
 
 use super::rocks::Rocks;
 
 /// When a write reaches the log and the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// No log: kept in memory until enough has come together for a file, or until shutdown
+    /// No log: kept in memory until enough has come together for a file, or until shutdown.
     None,
-    /// Logged and synced once per flush interval
+    /// Logged and synced once per flush interval.
     #[default]
     Interval,
-    /// Logged before it is acknowledged, so that a killed process loses nothing
+    /// Logged before it is acknowledged, so that a killed process loses nothing.
     Always,
-    /// Synced to the disk before it is acknowledged, so that a dead machine loses nothing
+    /// Synced to the disk before it is acknowledged, so that a dead machine loses nothing.
     Fsync,
 }
 
 impl Durability {
+    pub const ALL: [Self; 4] = [Self::None, Self::Interval, Self::Always, Self::Fsync];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",

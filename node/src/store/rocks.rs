@@ -19,7 +19,7 @@ const MARKS: &str = "marks";
 /// Bits per key of the filters that spare misses the disk: about 1 % of them still go there.
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 /// Files are opened at need and at most this many stay open, so that connections keep their share of descriptors.
-const MAX_OPEN_FILES: i32 = 1024;
+pub(super) const MAX_OPEN_FILES: u16 = 1024;
 /// Every file is compacted at least this often, so that expired data gives its space back within a day also
 /// where nothing is written.
 const PERIODIC_COMPACTION_SECONDS: u64 = 24 * 60 * 60;
@@ -189,7 +189,7 @@ fn database_options(options: &StorageOptions) -> Options {
     // The marks are written rarely; without a bound their old log files would stay for ever.
     db.set_max_total_wal_size(options.memtable_memory().saturating_mul(2));
     db.set_max_background_jobs(options.max_background_jobs);
-    db.set_max_open_files(MAX_OPEN_FILES);
+    db.set_max_open_files(MAX_OPEN_FILES.into());
     db.set_bytes_per_sync(BYTES_PER_SYNC);
     db.set_max_log_file_size(INFO_LOG_BYTES);
     db.set_keep_log_file_num(INFO_LOG_FILES);

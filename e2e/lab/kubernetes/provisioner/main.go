@@ -1,4 +1,4 @@
-// provisioner makes and removes the lab's volumes: plain directories that it can see itself, since
+// provisioner makes, grows and removes the lab's volumes: plain directories that it can see itself, since
 // all machines of the lab share the file system of the one machine that they run on.
 //
 //	class lab         STATE/NODE/volumes/PV   a disk of the node that the scheduler chose
@@ -89,6 +89,7 @@ func main() {
 	}
 	config.QPS, config.Burst = 100, 200 // The default of 5 requests a second is slower than a kubelet starts pods.
 	client := kubernetes.NewForConfigOrDie(config)
+	resize(client)
 	controller.NewProvisionController(klog.Background(), client, name, provisioner{*state},
 		controller.LeaderElection(false), controller.Threadiness(8)).Run(context.Background())
 }

@@ -2,7 +2,9 @@
 //!
 //! Owns memcached's own lines, to the letter: clients and routers compare them.
 
-use std::io::Write;
+use std::fmt::Write;
+
+use bytes::BytesMut;
 
 use super::super::response::{Refusal, Response};
 
@@ -10,7 +12,7 @@ use super::super::response::{Refusal, Response};
 pub const END: &[u8] = b"END\r\n";
 
 /// Appends `response` to `out`. A hit repeats the `key` it was asked for.
-pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut Vec<u8>) {
+pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesMut) {
     let line: &[u8] = match response {
         Response::Hit(item) => {
             out.extend_from_slice(b"VALUE ");
@@ -42,9 +44,9 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut Vec<u8
 }
 
 /// `STAT` lines and their end.
-pub fn compose_stats(stats: &[(String, String)], out: &mut Vec<u8>) {
+pub fn compose_stats(stats: &[(String, String)], out: &mut BytesMut) {
     for (name, value) in stats {
-        out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
+        let _ = write!(out, "STAT {name} {value}\r\n");
     }
     out.extend_from_slice(END);
 }
@@ -69,12 +71,12 @@ fn refusal_line(refusal: Refusal) -> &'static [u8] {
     }
 }
 
-fn push_number(before: u8, number: u64, out: &mut Vec<u8>) {
-    out.push(before);
+fn push_number(before: u8, number: u64, out: &mut BytesMut) {
+    out.extend_from_slice(&[before]);
     push_digits(number, out);
 }
 
-fn push_digits(number: u64, out: &mut Vec<u8>) {
-    // Writing into a Vec cannot fail.
+fn push_digits(number: u64, out: &mut BytesMut) {
+    // Writing into memory cannot fail.
     let _ = write!(out, "{number}");
 }

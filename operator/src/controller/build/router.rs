@@ -84,6 +84,8 @@ fn container(router: &ValidatedRouter, region: &ValidatedRegion) -> Container {
         name: "mcrouter".to_owned(),
         image: Some(router.image.clone()),
         image_pull_policy: router.image_pull_policy.clone(),
+        // Images of mcrouter differ in their entry point; what they have in common is the program on their PATH.
+        command: Some(vec!["mcrouter".to_owned()]),
         args: Some(arguments(router, region)),
         ports: Some(vec![ContainerPort {
             name: Some("memcached".to_owned()),

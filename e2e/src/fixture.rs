@@ -1,0 +1,229 @@
+//! What a test does to its namespace: apply specs, wait for conditions, find pods and what they hold.
+
+use std::fmt::Debug;
+use std::process::Output;
+
+use anyhow::{Context, bail, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Client, Resource, ResourceExt};
+use petra_operator::crd::PetraCluster;
+use petra_operator::names::{CONFIG_KEY, Component, MEMCACHED_PORT, RegionNames};
+use petra_routing::{Config, Operation, Question, Request};
+use serde::de::DeserializeOwned;
+
+use crate::eventually;
+use crate::memcached::Connection;
+use crate::wait::PATIENCE;
+
+/// A namespace of the lab, and what tests do there.
+#[derive(Clone)]
+pub struct Fixture {
+    client: Client,
+    namespace: String,
+}
+
+impl Fixture {
+    pub(crate) fn new(client: Client, namespace: String) -> Self {
+        Self { client, namespace }
+    }
+
+    /// The namespace's name.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The API of one kind in this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies the PetraCluster that `yaml` is, as `kubectl apply --server-side` does.
+    ///
+    /// # Errors
+    ///
+    /// What the API server has against it.
+    pub async fn apply(&self, yaml: &str) -> anyhow::Result<PetraCluster> {
+        let object: serde_json::Value = serde_saphyr::from_str(yaml).context("the test's YAML")?;
+        let name = object["metadata"]["name"].as_str().context("a name")?;
+        let parameters = PatchParams::apply("petra-e2e");
+        Ok(self
+            .api::<PetraCluster>()
+            .patch(name, &parameters, &Patch::Apply(&object))
+            .await?)
+    }
+
+    /// Changes a PetraCluster by a merge patch.
+    pub async fn patch(
+        &self,
+        name: &str,
+        patch: serde_json::Value,
+    ) -> anyhow::Result<PetraCluster> {
+        let parameters = PatchParams::default();
+        Ok(self
+            .api::<PetraCluster>()
+            .patch(name, &parameters, &Patch::Merge(&patch))
+            .await?)
+    }
+
+    /// Waits until an object fulfils a condition.
+    ///
+    /// # Panics
+    ///
+    /// With what was waited for, when it takes too long.
+    pub async fn wait<K>(&self, what: &str, name: &str, condition: impl Condition<K>) -> Option<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Send
+            + DeserializeOwned
+            + 'static,
+    {
+        match tokio::time::timeout(PATIENCE, await_condition(self.api(), name, condition)).await {
+            Ok(object) => object.expect(what),
+            Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+        }
+    }
+
+    /// Waits until the operator says of the newest spec that everything is ready.
+    pub async fn ready(&self, name: &str) -> PetraCluster {
+        let cluster = self.wait("the PetraCluster is Ready", name, is_ready).await;
+        cluster.expect("a PetraCluster")
+    }
+
+    /// Names of a region's objects.
+    pub fn names(&self, cluster: &str, region: &str) -> RegionNames {
+        RegionNames {
+            cluster: cluster.to_owned(),
+            namespace: self.namespace.clone(),
+            region: region.to_owned(),
+            cluster_domain: "cluster.local".to_owned(),
+        }
+    }
+
+    /// The text of a region's mcrouter.json.
+    pub async fn config_text(&self, cluster: &str, region: &str) -> anyhow::Result<String> {
+        let name = self.names(cluster, region).config_map();
+        let config_map = self.api::<ConfigMap>().get(&name).await?;
+        let mut data = config_map.data.unwrap_or_default();
+        data.remove(CONFIG_KEY)
+            .with_context(|| format!("{name} has no {CONFIG_KEY}"))
+    }
+
+    /// A connection to a pod's memcached port.
+    pub async fn connect(&self, pod: &str) -> anyhow::Result<Connection> {
+        let pod = self.api::<Pod>().get(pod).await?;
+        let ip = pod
+            .status
+            .and_then(|status| status.pod_ip)
+            .context("the pod has no address")?;
+        Connection::open(&format!("{ip}:{MEMCACHED_PORT}")).await
+    }
+
+    /// A connection to one of a region's routers.
+    pub async fn router(&self, cluster: &str, region: &str) -> anyhow::Result<Connection> {
+        let pods = self.pods(cluster, region, Component::Router).await?;
+        self.connect(&pods.first().context("there is no router")?.name_any())
+            .await
+    }
+
+    /// The pods of a region.
+    pub async fn pods(
+        &self,
+        cluster: &str,
+        region: &str,
+        component: Component,
+    ) -> anyhow::Result<Vec<Pod>> {
+        let selector = self.names(cluster, region).selector(component);
+        let labels: Vec<String> = selector
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let parameters = ListParams::default().labels(&labels.join(","));
+        Ok(self.api::<Pod>().list(&parameters).await?.items)
+    }
+
+    /// Writes `count` keys through the router, `key-0` with the value `value-0` and so on.
+    pub async fn write(&self, cluster: &str, region: &str, count: usize) {
+        let write = || async {
+            let mut router = self.router(cluster, region).await?;
+            for number in 0..count {
+                let answer = router
+                    .set(&format!("key-{number}"), &format!("value-{number}"))
+                    .await?;
+                ensure!(answer == "STORED", "set key-{number} was answered {answer}");
+            }
+            anyhow::Ok(())
+        };
+        eventually("keys are written through the router", write).await;
+    }
+
+    /// How many of the keys that [`Self::write`] wrote the router answers with their value.
+    pub async fn hits(&self, cluster: &str, region: &str, count: usize) -> anyhow::Result<usize> {
+        let mut router = self.router(cluster, region).await?;
+        let mut hits = 0;
+        for number in 0..count {
+            match router.get(&format!("key-{number}")).await? {
+                Some(value) if value == format!("value-{number}") => hits += 1,
+                Some(value) => bail!("key-{number} has the value {value:?}"),
+                None => {}
+            }
+        }
+        Ok(hits)
+    }
+
+    /// The pod that `explain` says a key is read from, while all servers are up.
+    pub fn owner(config: &str, key: &str) -> anyhow::Result<String> {
+        let question = Question {
+            request: Request::new(Operation::Get, key),
+            down: std::collections::BTreeSet::new(),
+            present: true,
+        };
+        let explanation = petra_routing::explain(&Config::from_json(config)?, &question)?;
+        let server = &explanation
+            .steps
+            .first()
+            .context("no server is asked")?
+            .server;
+        Ok(server.split('.').next().unwrap_or(server).to_owned())
+    }
+
+    /// Runs kubectl on the lab, in this namespace.
+    pub fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let kubeconfig = std::env::var("PETRA_E2E_KUBECONFIG").context("PETRA_E2E_KUBECONFIG")?;
+        std::process::Command::new("kubectl")
+            .args(["--kubeconfig", &kubeconfig, "--namespace", &self.namespace])
+            .args(arguments)
+            .output()
+            .context("running kubectl, which `make test-cluster` puts on the PATH")
+    }
+}
+
+/// Whether the operator has seen the newest spec and says Ready.
+pub fn is_ready(cluster: Option<&PetraCluster>) -> bool {
+    cluster.is_some_and(|cluster| condition(cluster, "Ready").0 == "True")
+}
+
+/// Status and message of a condition that is about the newest spec; `Unknown` when there is none.
+pub fn condition(cluster: &PetraCluster, kind: &str) -> (String, String) {
+    let status = cluster.status.as_ref();
+    let is_new =
+        status.is_some_and(|status| status.observed_generation == cluster.metadata.generation);
+    status
+        .and_then(|status| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == kind)
+        })
+        .filter(|_| is_new)
+        .map_or(("Unknown".to_owned(), String::new()), |condition| {
+            (condition.status.clone(), condition.message.clone())
+        })
+}

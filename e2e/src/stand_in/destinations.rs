@@ -1,0 +1,218 @@
+//! Servers, really asked: connections, timeouts, and which servers are knocked out until a probe succeeds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::future::BoxFuture;
+use petra_routing::{Destination, Outcome, Parsed, Reply, Request, Servers};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::options::Options;
+
+/// The most that a server's answer may be: memcached's largest item and room for its line.
+const LARGEST_ANSWER: usize = (1 << 30) + 4096;
+
+/// All servers that were ever asked.
+#[derive(Clone)]
+pub(super) struct Destinations {
+    servers: Arc<Mutex<HashMap<String, Arc<Server>>>>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    server_timeout: Duration,
+    timeouts_until_tko: u32,
+    probe_initial: Duration,
+    probe_max: Duration,
+}
+
+#[derive(Default)]
+struct Server {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<TcpStream>,
+    timeouts: u32,
+    /// Why the server gets no traffic, if it gets none.
+    knocked_out: Option<Outcome>,
+}
+
+impl Server {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Destinations {
+    pub(super) fn new(options: &Options) -> Self {
+        let limits = Limits {
+            server_timeout: options.server_timeout(),
+            timeouts_until_tko: options.timeouts_until_tko,
+            probe_initial: Duration::from_millis(options.probe_timeout_initial_ms),
+            probe_max: Duration::from_millis(options.probe_timeout_max_ms),
+        };
+        Self {
+            servers: Arc::default(),
+            limits,
+        }
+    }
+
+    fn server(&self, name: &str) -> Arc<Server> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(servers.entry(name.to_owned()).or_default())
+    }
+
+    /// Counts an outcome against the server; a connection that fails knocks it out at once, timeouts after some.
+    fn judge(&self, name: &str, server: &Arc<Server>, outcome: Outcome) {
+        let mut state = server.state();
+        match outcome {
+            Outcome::Timeout => state.timeouts += 1,
+            Outcome::ConnectError | Outcome::ConnectTimeout => {
+                state.timeouts = self.limits.timeouts_until_tko;
+            }
+            _ => state.timeouts = 0,
+        }
+        if state.timeouts >= self.limits.timeouts_until_tko && state.knocked_out.is_none() {
+            state.knocked_out = Some(outcome);
+            state.idle.clear();
+            tracing::warn!(server = name, ?outcome, "knocked out");
+            tokio::spawn(probe(name.to_owned(), Arc::clone(server), self.limits));
+        }
+    }
+
+    async fn exchange(&self, to: &Destination, server: &Server, request: &Request) -> Reply {
+        let wait = to
+            .server_timeout_ms
+            .map_or(self.limits.server_timeout, Duration::from_millis);
+        let connect_wait = to.connect_timeout_ms.map_or(wait, Duration::from_millis);
+        let bytes = request.to_bytes();
+        // A connection that was idle may have been closed meanwhile: then a new one is tried, once.
+        let idle = server.state().idle.pop();
+        if let Some(stream) = idle
+            && let Ok(reply) = attempt(stream, &bytes, request, wait, server).await
+        {
+            return reply;
+        }
+        match timeout(connect_wait, connect(&to.server)).await {
+            Err(_) => failure(Outcome::ConnectTimeout, "mc_res_connect_timeout"),
+            Ok(Err(error)) => {
+                tracing::debug!(server = to.server, %error, "connecting failed");
+                failure(Outcome::ConnectError, "mc_res_connect_error")
+            }
+            Ok(Ok(stream)) => match attempt(stream, &bytes, request, wait, server).await {
+                Ok(reply) => reply,
+                Err(error) => Reply::error(Outcome::RemoteError, error.to_string()),
+            },
+        }
+    }
+}
+
+impl Servers for Destinations {
+    async fn ask(&self, to: &Destination, request: &Request) -> Reply {
+        let server = self.server(&to.server);
+        let knocked_out = server.state().knocked_out;
+        if let Some(outcome) = knocked_out {
+            let reason = match outcome {
+                Outcome::Timeout => "mc_res_timeout",
+                Outcome::ConnectTimeout => "mc_res_connect_timeout",
+                _ => "mc_res_connect_error",
+            };
+            return failure(Outcome::Tko, reason);
+        }
+        let reply = self.exchange(to, &server, request).await;
+        self.judge(&to.server, &server, reply.outcome);
+        reply
+    }
+
+    fn background(&self, work: impl FnOnce(Self) -> BoxFuture<'static, ()>) {
+        tokio::spawn(work(self.clone()));
+    }
+
+    fn now(&self) -> i64 {
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        since.as_secs().cast_signed()
+    }
+}
+
+fn failure(outcome: Outcome, reason: &str) -> Reply {
+    Reply::error(outcome, format!("Server unavailable. Reason: {reason}"))
+}
+
+async fn connect(server: &str) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Sends the request and reads its answer. The stream goes back to the idle ones only after a whole answer.
+async fn attempt(
+    mut stream: TcpStream,
+    bytes: &[u8],
+    request: &Request,
+    wait: Duration,
+    server: &Server,
+) -> std::io::Result<Reply> {
+    let answer = async {
+        stream.write_all(bytes).await?;
+        let mut received = Vec::with_capacity(4096);
+        loop {
+            match Reply::parse(request.operation, &received) {
+                Parsed::Reply(reply, _) => return Ok(reply),
+                Parsed::Nonsense => {
+                    return Err(std::io::Error::other("unexpected answer of the server"));
+                }
+                Parsed::Incomplete if received.len() > LARGEST_ANSWER => {
+                    return Err(std::io::Error::other("the server's answer has no end"));
+                }
+                Parsed::Incomplete => {}
+            }
+            if stream.read_buf(&mut received).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    };
+    match timeout(wait, answer).await {
+        Err(_) => Ok(failure(Outcome::Timeout, "mc_res_timeout")),
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(reply)) => {
+            server.state().idle.push(stream);
+            Ok(reply)
+        }
+    }
+}
+
+/// Asks a knocked-out server for its version, at growing distances, until it answers.
+async fn probe(name: String, server: Arc<Server>, limits: Limits) {
+    let mut wait = limits.probe_initial;
+    loop {
+        tokio::time::sleep(wait).await;
+        wait = wait.mul_f32(1.5).min(limits.probe_max);
+        if let Ok(Ok(())) = timeout(limits.server_timeout, version(&name)).await {
+            let mut state = server.state();
+            state.knocked_out = None;
+            state.timeouts = 0;
+            tracing::info!(server = name, "is back");
+            return;
+        }
+    }
+}
+
+async fn version(name: &str) -> std::io::Result<()> {
+    let mut stream = connect(name).await?;
+    stream.write_all(b"version\r\n").await?;
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).await?;
+    if answer == *b"VERSION " {
+        Ok(())
+    } else {
+        Err(std::io::ErrorKind::InvalidData.into())
+    }
+}

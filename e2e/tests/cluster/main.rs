@@ -1,0 +1,14 @@
+//! The cluster tests: what a `PetraCluster` does on a real API server and a real kubelet, a file per boundary.
+#![cfg(feature = "cluster")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod admission;
+mod deletion;
+mod drift;
+mod idle;
+mod readiness;
+mod regions;
+mod restart;
+mod routing;
+mod scaling;
+mod specs;

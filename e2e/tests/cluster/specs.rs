@@ -1,0 +1,20 @@
+//! Specs that tests apply.
+
+/// One region, `nodes` nodes, one router.
+pub(crate) fn one_region(name: &str, nodes: usize) -> String {
+    format!(
+        "apiVersion: petracache.io/v1alpha1
+kind: PetraCluster
+metadata: {{name: {name}}}
+spec:
+  replicas: {nodes}
+  regions: [{{name: main}}]
+  node:
+    resources: {{requests: {{cpu: 10m, memory: 64Mi}}, limits: {{memory: 256Mi}}}}
+    storage: {{size: 256Mi}}
+  router:
+    replicas: 1
+    resources: {{requests: {{cpu: 10m, memory: 32Mi}}}}
+"
+    )
+}

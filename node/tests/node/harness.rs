@@ -1,0 +1,248 @@
+//! Starting and killing servers.
+//!
+//! Owns the processes of the tests. Everything it starts dies with the value that stands for it, and
+//! every wait has an end.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+
+/// No answer of a working server takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Polls `condition` until it holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(
+            Instant::now() < end,
+            "waited {PATIENCE:?} in vain until {what}"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A node process.
+pub(crate) struct Node {
+    child: Child,
+    pub(crate) addr: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+impl Node {
+    /// Starts a node on `db_path` and waits until it serves.
+    pub(crate) fn start(db_path: &Path, flags: &[&str]) -> Self {
+        Self::spawn(&mut Self::command(db_path, flags))
+    }
+
+    /// Runs `command`, which starts a node, and waits until it serves.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("petracache starts");
+        let log = collect(child.stderr.take().expect("standard error is piped"));
+        let mut node = Self {
+            child,
+            addr: unset(),
+            admin: unset(),
+            log,
+        };
+        wait_until("the node is ready", || {
+            assert!(
+                node.child.try_wait().expect("a status").is_none(),
+                "it ended:\n{}",
+                node.log()
+            );
+            node.log().contains("petracache is ready")
+        });
+        node.admin = node.logged_addr("serving metrics").unwrap_or_else(unset);
+        node.addr = node.logged_addr("petracache is ready").expect("an address");
+        node
+    }
+
+    /// How a node on `db_path` is started.
+    pub(crate) fn command(db_path: &Path, flags: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_petracache"));
+        command
+            .args([
+                "-p",
+                "0",
+                "--metrics-addr",
+                "127.0.0.1:0",
+                "-m",
+                "64",
+                "-t",
+                "2",
+            ])
+            .arg("--db-path")
+            .arg(db_path)
+            .args(flags)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.addr)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("log").clone()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill")
+            .args(["-s", name, &id])
+            .status()
+            .expect("kill runs");
+        assert!(status.success(), "kill -s {name} {id}");
+    }
+
+    /// The exit status, once the process has ended.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the node has ended", || {
+            status = self.child.try_wait().expect("a status");
+            status.is_some()
+        });
+        status.expect("just set")
+    }
+
+    /// Asks the node to stop, and expects it to end well.
+    pub(crate) fn stop(mut self) {
+        self.signal("TERM");
+        let status = self.wait();
+        assert!(status.success(), "{status}:\n{}", self.log());
+    }
+
+    /// Kills the process without a chance to do anything.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("a status");
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn resident_memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("VmRSS");
+        let kib: u64 = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number");
+        kib * 1024
+    }
+
+    fn logged_addr(&self, message: &str) -> Option<SocketAddr> {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains(message))?;
+        let addr = line.split("addr=").nth(1).expect("an address");
+        addr.split_whitespace()
+            .next()
+            .expect("an address")
+            .parse()
+            .ok()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- log of the node\n{}", self.log());
+        }
+    }
+}
+
+/// Reads a process's log as it comes, so that it never blocks on a full pipe.
+fn collect(stderr: ChildStderr) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let collected = Arc::clone(&log);
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let mut log = collected.lock().expect("log");
+            log.push_str(&line);
+            log.push('\n');
+        }
+    });
+    log
+}
+
+fn unset() -> SocketAddr {
+    SocketAddr::from(([0, 0, 0, 0], 0))
+}
+
+/// A memcached process: the judge of what a node answers.
+pub(crate) struct Memcached {
+    child: Child,
+    pub(crate) addr: SocketAddr,
+}
+
+impl Memcached {
+    pub(crate) fn start() -> Self {
+        let addr = free_addr();
+        let binary = [
+            "/usr/bin/memcached",
+            "/usr/local/bin/memcached",
+            "/opt/homebrew/bin/memcached",
+        ]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.exists())
+        .expect("memcached is the judge of these tests and is missing: apt-get install memcached");
+        let child = Command::new(binary)
+            .args([
+                "-u",
+                "nobody",
+                "-l",
+                "127.0.0.1",
+                "-U",
+                "0",
+                "-p",
+                &addr.port().to_string(),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("memcached starts");
+        let memcached = Self { child, addr };
+        wait_until("memcached listens", || TcpStream::connect(addr).is_ok());
+        memcached
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address nobody listens on at the moment.
+pub(crate) fn free_addr() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address")
+}

@@ -1,0 +1,14 @@
+//! The node from outside: real processes on free ports, real files, real signals.
+
+mod admin;
+mod client;
+mod command_line;
+mod crashes;
+mod drain;
+mod harness;
+mod hostile;
+mod limits;
+mod model;
+mod restarts;
+mod store;
+mod transcripts;

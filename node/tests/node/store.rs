@@ -1,0 +1,213 @@
+//! The store on a real disk, with a clock that the tests turn.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use petra_node::clock::{Clock, UnixSeconds};
+use petra_node::store::item::Expiry;
+use petra_node::store::{Durability, StorageOptions, Store};
+
+/// A clock that stands still until it is turned.
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicU32);
+
+impl TestClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU32::new(1_700_000_000)))
+    }
+
+    pub(crate) fn advance(&self, seconds: u32) {
+        self.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> UnixSeconds {
+        UnixSeconds(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Small enough that tests are quick, otherwise as in production.
+pub(crate) fn options(path: &Path) -> StorageOptions {
+    StorageOptions {
+        db_path: path.to_path_buf(),
+        durability: Durability::None,
+        flush_interval: Duration::from_secs(1),
+        max_item_size: 1 << 20,
+        block_cache_size: 8 << 20,
+        write_buffer_size: 1 << 20,
+        max_write_buffer_number: 3,
+        target_file_size_base: 8 << 20,
+        max_background_jobs: 2,
+        enable_compression: false,
+        enable_ttl_compaction: true,
+    }
+}
+
+pub(crate) fn open(path: &Path, clock: &Arc<TestClock>) -> Store {
+    Store::open(&options(path), clock.clone()).expect("the store opens")
+}
+
+fn reopen(store: Store, path: &Path, clock: &Arc<TestClock>) -> Store {
+    store.close().expect("closed");
+    drop(store);
+    open(path, clock)
+}
+
+fn set(store: &Store, key: &str, expiry: Expiry, clock: &TestClock) -> u64 {
+    store
+        .set(key.as_bytes(), 0, expiry, b"data", clock.now())
+        .expect("written")
+}
+
+fn has(store: &Store, key: &str, clock: &TestClock) -> bool {
+    store
+        .get(key.as_bytes(), clock.now())
+        .expect("read")
+        .is_some()
+}
+
+#[test]
+fn compaction_gives_back_the_space_of_what_has_expired_or_was_flushed() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    for number in 0..1000 {
+        set(
+            &store,
+            &format!("expires-{number}"),
+            Expiry::at(clock.now().plus(10)),
+            &clock,
+        );
+    }
+    set(&store, "stays", Expiry::NEVER, &clock);
+    store.compact();
+    assert_eq!(
+        store.figures().estimated_items,
+        1001,
+        "nothing is dropped early"
+    );
+    clock.advance(10);
+    store.compact();
+    assert_eq!(store.figures().estimated_items, 1);
+    assert!(has(&store, "stays", &clock));
+    store.flush_all(None, clock.now()).expect("flushed");
+    store.compact();
+    assert_eq!(store.figures().estimated_items, 0);
+}
+
+#[test]
+fn a_flush_is_not_forgotten_by_a_restart() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    set(&store, "before", Expiry::NEVER, &clock);
+    store.flush_all(None, clock.now()).expect("flushed");
+    set(&store, "after", Expiry::NEVER, &clock);
+    let store = reopen(store, dir.path(), &clock);
+    assert!(!has(&store, "before", &clock));
+    assert!(has(&store, "after", &clock));
+}
+
+#[test]
+fn a_delayed_flush_takes_effect_on_time_also_when_the_node_is_down_at_that_moment() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let mut store = open(dir.path(), &clock);
+    for down_at_the_moment in [false, true] {
+        set(&store, "before", Expiry::NEVER, &clock);
+        store
+            .flush_all(Some(clock.now().plus(10)), clock.now())
+            .expect("flushed");
+        clock.advance(9);
+        store = reopen(store, dir.path(), &clock);
+        assert!(has(&store, "before", &clock));
+        clock.advance(1);
+        if down_at_the_moment {
+            store = reopen(store, dir.path(), &clock);
+        }
+        assert!(!has(&store, "before", &clock));
+        set(&store, "after", Expiry::NEVER, &clock);
+        clock.advance(1000);
+        store = reopen(store, dir.path(), &clock);
+        assert!(
+            has(&store, "after", &clock),
+            "a flush takes effect only once"
+        );
+        assert!(!has(&store, "before", &clock));
+    }
+}
+
+#[test]
+fn a_flush_that_has_come_due_is_not_undone_by_a_later_one() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    set(&store, "before", Expiry::NEVER, &clock);
+    store
+        .flush_all(Some(clock.now().plus(10)), clock.now())
+        .expect("flushed");
+    clock.advance(10);
+    // Nothing has looked at the store since.
+    store
+        .flush_all(Some(clock.now().plus(10)), clock.now())
+        .expect("flushed");
+    assert!(!has(&store, "before", &clock));
+}
+
+#[test]
+fn versions_keep_rising_across_restarts() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let mut store = open(dir.path(), &clock);
+    let mut last = 0;
+    for _ in 0..3 {
+        for _ in 0..3 {
+            let cas = set(&store, "key", Expiry::NEVER, &clock);
+            assert!(cas > last, "{cas} after {last}");
+            last = cas;
+        }
+        store = reopen(store, dir.path(), &clock);
+        let item = store
+            .get(b"key", clock.now())
+            .expect("read")
+            .expect("an item");
+        assert_eq!(item.cas, last, "a restart is no change");
+    }
+}
+
+#[test]
+fn concurrent_changes_of_one_item_are_all_seen() {
+    use petra_node::execute::execute;
+    use petra_node::protocol::request::{Direction, Request};
+    use petra_node::protocol::response::Response;
+
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    store
+        .set(b"counter", 0, Expiry::NEVER, b"0", clock.now())
+        .expect("written");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let incr = Request::Arithmetic {
+                    direction: Direction::Incr,
+                    key: b"counter",
+                    delta: 1,
+                };
+                for _ in 0..500 {
+                    let response = execute(&incr, &store, clock.now()).expect("carried out");
+                    assert!(matches!(response, Response::Number(_)), "{response:?}");
+                }
+            });
+        }
+    });
+    let item = store
+        .get(b"counter", clock.now())
+        .expect("read")
+        .expect("an item");
+    assert_eq!(&item.data[..], b"2000");
+}
