@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::controller::build::build;
-use crate::controller::layout::Layout;
+use crate::controller::layout::{Layout, Phase};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{Settings, validate};
 

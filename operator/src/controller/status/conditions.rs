@@ -1,0 +1,332 @@
+//! No client. Conditions: what is told about a cluster, with a reason and a sentence.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::{Outcome, View, config_text, node_set, routers, routers_follow, size_of};
+use crate::controller::build::config_map::config_hash;
+use crate::controller::layout::Phase;
+use crate::controller::routers::RouterPod;
+use crate::controller::validate::InvalidSpec;
+use crate::crd::{ByteSize, PetraClusterStatus, RouterMode};
+
+/// Condition types, and the order in which they are listed.
+pub mod condition {
+    /// Every node and router is up, and every router runs the current configuration.
+    pub const READY: &str = "Ready";
+    /// Something changes that was asked for.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Something that should work does not.
+    pub const DEGRADED: &str = "Degraded";
+    /// Every router runs the current configuration.
+    pub const ROUTER_CONFIG_APPLIED: &str = "RouterConfigApplied";
+    /// The spec can be built.
+    pub const SPEC_VALID: &str = "SpecValid";
+}
+
+/// The reason of `Ready` and `Progressing` while something changes that was asked for.
+const CHANGING: &str = "Changing";
+
+/// The reason of `RouterConfigApplied` while a router runs another configuration.
+const STALE: &str = "RoutersStale";
+
+/// A router reads a new configuration within seconds; later than this, something is wrong with it.
+const STALE_GRACE: SignedDuration = SignedDuration::from_secs(30);
+
+/// The reason of `Ready` until it was true for the first time.
+const CREATING: &str = "Creating";
+
+/// Whether condition `type_` is true.
+pub fn is_true(status: &PetraClusterStatus, type_: &str) -> bool {
+    find(&status.conditions, type_).is_some_and(|condition| condition.status == "True")
+}
+
+/// Condition `type_`.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// A condition without its times.
+pub(super) struct Verdict {
+    type_: &'static str,
+    status: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Verdict {
+    fn new(
+        type_: &'static str,
+        status: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            type_,
+            status,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn condition(
+        self,
+        generation: Option<i64>,
+        old: &[Condition],
+        now: Timestamp,
+    ) -> Condition {
+        let status = if self.status { "True" } else { "False" };
+        let since = find(old, self.type_).filter(|old| old.status == status);
+        Condition {
+            type_: self.type_.to_owned(),
+            status: status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message,
+            observed_generation: generation,
+            last_transition_time: since.map_or(Time(now), |old| old.last_transition_time.clone()),
+        }
+    }
+}
+
+/// The verdicts that follow from `outcome`, in the order in which they are listed.
+pub(super) fn verdicts(outcome: &Outcome<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
+    let valid = Verdict::new(
+        condition::SPEC_VALID,
+        true,
+        "Valid",
+        "the spec can be built",
+    );
+    match outcome {
+        Outcome::Invalid(error) => invalid(error, old),
+        Outcome::Failed(view, error) => {
+            let mut verdicts = judge(view, old, now);
+            verdicts[0] = Verdict::new(condition::READY, false, "ApplyFailed", error.clone());
+            verdicts[2] = Verdict::new(condition::DEGRADED, true, "ApplyFailed", error.clone());
+            verdicts.push(valid);
+            verdicts
+        }
+        Outcome::Applied(view) => {
+            let mut verdicts = judge(view, old, now);
+            verdicts.push(valid);
+            verdicts
+        }
+        Outcome::Paused(view) => {
+            let mut verdicts = judge(view, old, now);
+            let message = "spec.paused is true: nothing is changed until it is false again";
+            verdicts[1] = Verdict::new(condition::PROGRESSING, false, "Paused", message);
+            verdicts.push(valid);
+            verdicts
+        }
+    }
+}
+
+/// Nothing was touched: what was said about the parts stays, under the new verdict about the spec.
+fn invalid(error: &InvalidSpec, old: &[Condition]) -> Vec<Verdict> {
+    let message = error.to_string();
+    let kept = "unknown until the spec is valid";
+    let degraded = find(old, condition::DEGRADED).is_some_and(|old| old.status == "True");
+    let applied =
+        find(old, condition::ROUTER_CONFIG_APPLIED).is_some_and(|old| old.status == "True");
+    vec![
+        Verdict::new(condition::READY, false, "SpecInvalid", message.clone()),
+        Verdict::new(
+            condition::PROGRESSING,
+            false,
+            "SpecInvalid",
+            "nothing is changed until the spec is valid",
+        ),
+        Verdict::new(condition::DEGRADED, degraded, "SpecInvalid", kept),
+        Verdict::new(
+            condition::ROUTER_CONFIG_APPLIED,
+            applied,
+            "SpecInvalid",
+            kept,
+        ),
+        Verdict::new(condition::SPEC_VALID, false, "Invalid", message),
+    ]
+}
+
+/// `Ready`, `Progressing`, `Degraded` and `RouterConfigApplied`, in this order.
+fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
+    let was_ready = find(old, condition::READY).is_some_and(|ready| ready.reason != CREATING);
+    let mut waits = waits(view);
+    let missing = missing_nodes(view);
+    let routers = router_verdict(view);
+    let catching_up = routers.reason == STALE && !stale_for_long(old, now);
+    if catching_up {
+        waits.push(routers.message.clone());
+    }
+    let settled = waits.is_empty();
+    let ready = settled && missing.is_empty() && routers.status;
+    let first_wait = waits.first().cloned();
+    let first_trouble = missing
+        .first()
+        .cloned()
+        .or_else(|| (!routers.status && !catching_up).then(|| routers.message.clone()));
+    let trouble = first_trouble
+        .clone()
+        .or_else(|| first_wait.clone())
+        .unwrap_or_default();
+    let ready_verdict = if ready {
+        Verdict::new(
+            condition::READY,
+            true,
+            "Ready",
+            "every node and router is up and follows the spec",
+        )
+    } else if !was_ready {
+        Verdict::new(condition::READY, false, CREATING, trouble)
+    } else if !missing.is_empty() {
+        Verdict::new(condition::READY, false, "NodesNotReady", trouble)
+    } else if !routers.status && !catching_up {
+        Verdict::new(condition::READY, false, routers.reason, trouble)
+    } else {
+        Verdict::new(condition::READY, false, CHANGING, trouble)
+    };
+    let progressing = match first_wait {
+        Some(wait) => Verdict::new(condition::PROGRESSING, true, CHANGING, wait),
+        None if !ready && !was_ready => Verdict::new(
+            condition::PROGRESSING,
+            true,
+            CREATING,
+            first_trouble.clone().unwrap_or_default(),
+        ),
+        None => match volumes_behind(view) {
+            Some(message) => Verdict::new(condition::PROGRESSING, true, "VolumesToGrow", message),
+            None => Verdict::new(
+                condition::PROGRESSING,
+                false,
+                "Settled",
+                "nothing is being changed",
+            ),
+        },
+    };
+    let degraded = match first_trouble.filter(|_| was_ready) {
+        Some(trouble) if !missing.is_empty() => {
+            Verdict::new(condition::DEGRADED, true, "NodesNotReady", trouble)
+        }
+        Some(trouble) => Verdict::new(condition::DEGRADED, true, routers.reason, trouble),
+        None => Verdict::new(
+            condition::DEGRADED,
+            false,
+            "AsExpected",
+            "everything that should work does",
+        ),
+    };
+    vec![ready_verdict, progressing, degraded, routers]
+}
+
+/// Whether routers have been behind for longer than a new configuration takes to reach them.
+fn stale_for_long(old: &[Condition], now: Timestamp) -> bool {
+    find(old, condition::ROUTER_CONFIG_APPLIED)
+        .filter(|old| old.status == "False")
+        .is_some_and(|old| now.duration_since(old.last_transition_time.0) > STALE_GRACE)
+}
+
+/// What is waited for because of a change, one sentence each.
+fn waits(view: &View<'_>) -> Vec<String> {
+    let mut waits = Vec::new();
+    for region in view.cluster.built() {
+        let name = &region.names.region;
+        let Some(layout) = view.layouts.get(name) else {
+            continue;
+        };
+        let set = node_set(view, name);
+        match layout.phase {
+            Phase::Growing => waits.push(format!(
+                "region {name} grows from {} to {} nodes: {} of {} are ready, routers follow \
+                 when all are",
+                layout.servers, layout.pods, set.ready, layout.pods
+            )),
+            Phase::Shrinking => waits.push(format!(
+                "region {name} shrinks from {} to {} nodes: pods go when every router has \
+                 stopped using them",
+                layout.pods, layout.servers
+            )),
+            Phase::Settled if set.outdated > 0 => waits.push(format!(
+                "region {name} is restarted with a new pod template: {} of {} nodes still have \
+                 the old one",
+                set.outdated, set.pods
+            )),
+            Phase::Settled => {}
+        }
+    }
+    waits
+}
+
+/// Volumes that are smaller than the spec wants. Kubernetes lets nobody change the size in a
+/// `StatefulSet`, and the operator may not touch volumes: that takes somebody who may.
+fn volumes_behind(view: &View<'_>) -> Option<String> {
+    let wanted = view.cluster.node.storage_size.parse().ok()?;
+    view.cluster.built().find_map(|region| {
+        let set = region.names.node_set();
+        let size = view.observed.volume_sizes.get(&set)?;
+        let smaller = ByteSize(size.clone())
+            .parse()
+            .is_ok_and(|size| size < wanted);
+        smaller.then(|| {
+            format!(
+                "volumes of region {} are made with {size}, the spec wants {}: set \
+                 spec.resources.requests.storage of the claims data-{set}-*, then run `kubectl \
+                 delete statefulset {set} --cascade=orphan`, which stops no node and lets the \
+                 operator make it anew",
+                region.names.region, view.cluster.node.storage_size
+            )
+        })
+    })
+}
+
+/// Nodes that routers use and that are not ready, one sentence per region.
+fn missing_nodes(view: &View<'_>) -> Vec<String> {
+    let mut missing = Vec::new();
+    for region in view.cluster.built() {
+        let name = &region.names.region;
+        let (_, servers) = size_of(view, name);
+        let ready = node_set(view, name).ready;
+        if ready < servers {
+            missing.push(format!(
+                "region {name} has {ready} of {servers} nodes ready: look at the pods of StatefulSet {}",
+                region.names.node_set()
+            ));
+        }
+    }
+    missing
+}
+
+fn router_verdict(view: &View<'_>) -> Verdict {
+    let type_ = condition::ROUTER_CONFIG_APPLIED;
+    if view.cluster.router.mode == RouterMode::None {
+        let message = "the operator runs no routers: each region's ConfigMap has the configuration";
+        return Verdict::new(type_, true, "NoRouters", message);
+    }
+    let (serving, wanted) = routers(view);
+    if serving == wanted && routers_follow(view.regions, view.observed) {
+        return Verdict::new(
+            type_,
+            true,
+            "Applied",
+            format!("all {wanted} routers run the current configuration"),
+        );
+    }
+    let lagging: Vec<&str> = view
+        .regions
+        .iter()
+        .flat_map(|region| {
+            let hash = config_hash(config_text(region));
+            let lags = move |router: &&RouterPod| {
+                router.region == region.region && router.may_lag_behind(&hash)
+            };
+            view.observed.routers.iter().filter(lags)
+        })
+        .map(|router| router.name.as_str())
+        .collect();
+    if lagging.is_empty() {
+        let message = format!("{serving} of {wanted} routers are ready: look at the router pods");
+        return Verdict::new(type_, false, "RoutersNotReady", message);
+    }
+    let message = format!(
+        "{serving} of {wanted} routers run the current configuration; not yet: {}",
+        lagging.join(", ")
+    );
+    Verdict::new(type_, false, STALE, message)
+}
