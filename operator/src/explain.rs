@@ -157,7 +157,7 @@ impl Answer {
 
 fn describe(step: &Step) -> String {
     match (step.reached, step.waited) {
-        (false, true) => "is down, the next is asked".to_owned(),
+        (false, true) => "is down".to_owned(),
         (false, false) => "is down, nobody waits for it".to_owned(),
         (true, true) => format!("is waited for: {}", step.answer),
         (true, false) => "is sent the request, nobody waits for it".to_owned(),
