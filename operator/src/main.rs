@@ -57,7 +57,7 @@ struct Images {
     /// Image of nodes whose PetraCluster names none.
     #[arg(long, env = "PETRA_NODE_IMAGE", default_value_t = Settings::default().node_image, value_name = "IMAGE")]
     node_image: String,
-    /// Image with mcrouter as its entry point, for routers whose PetraCluster names none. Without it every PetraCluster must
+    /// Image with mcrouter in its PATH, for routers whose PetraCluster names none. Without it every PetraCluster must
     /// name its own, or have spec.router.mode none.
     #[arg(long, env = "PETRA_ROUTER_IMAGE", value_name = "IMAGE")]
     router_image: Option<String>,
