@@ -56,7 +56,12 @@ write_keys() {
   echo "$stored of $KEYS keys stored"
   [ "$stored" = "$KEYS" ]
   echo "Where one of them is, and where it would be looked for without its node:"
-  "$BINARIES/petra-operator" explain user:7 --op get -f "$EXAMPLE"
+  local cluster owner
+  cluster=$(kubectl -n "$NAMESPACE" get petra sessions -o yaml)
+  explain() { "$BINARIES/petra-operator" explain user:7 -f - "$@" <<< "$cluster"; }
+  explain
+  owner=$(explain -o json | jq -r '.steps[0].server')
+  explain --down "$owner"
 }
 
 lose_pod() {
