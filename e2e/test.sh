@@ -49,7 +49,8 @@ cluster() {
   images
   step "Dockerfiles" "$ROOT/e2e/images/check-dockerfiles.sh"
   step "Compiling the cluster tests" cargo_test_cluster --no-run
-  trap 'lab down "$TEST_REGION"' EXIT
+  rm -rf "$OUT"
+  trap 'finish $?' EXIT
   step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
@@ -58,14 +59,17 @@ cluster() {
   step "Cluster tests" cluster_tests
 }
 
-cluster_tests() {
-  rm -rf "$OUT"
-  # Two clusters at a time: more only make each other slower on two cores.
-  cargo_test_cluster -- --test-threads "${TEST_THREADS:-2}" && return
-  lab dump "$TEST_REGION" "$OUT/lab" || true
-  echo "Cluster tests failed: pod states, events and logs are in $OUT" >&2
-  return 1
+# finish STATUS: whatever happened, the local Kubernetes ends; a failure leaves what to look at.
+finish() {
+  if [ "$1" != 0 ] && [ "$1" != 130 ]; then
+    lab dump "$TEST_REGION" "$OUT/lab" || true
+    echo "The cluster tests failed: pod states, events and logs are in $OUT" >&2
+  fi
+  lab down "$TEST_REGION"
 }
+
+# Two clusters at a time: more only make each other slower on two cores.
+cluster_tests() { cargo_test_cluster -- --test-threads "${TEST_THREADS:-2}"; }
 
 cargo_test_cluster() {
   cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast --test cluster "$@"

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::process::Output;
 
 use anyhow::{Context, bail, ensure};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -176,6 +177,36 @@ impl Fixture {
             }
         }
         Ok(hits)
+    }
+
+    /// Waits until the router answers every key that [`Self::write`] wrote with its value.
+    pub async fn serves_all(&self, cluster: &str, region: &str, count: usize) {
+        eventually("the router serves every key", || async {
+            let hits = self.hits(cluster, region, count).await?;
+            ensure!(hits == count, "{hits} of {count} keys");
+            anyhow::Ok(())
+        })
+        .await;
+    }
+
+    /// Takes the last of a region's nodes away, so that `left` are left. The cluster is paused, so that the operator does
+    /// not bring them back.
+    pub async fn take_nodes_away(
+        &self,
+        cluster: &str,
+        region: &str,
+        left: i32,
+    ) -> anyhow::Result<()> {
+        self.patch(cluster, serde_json::json!({"spec": {"paused": true}}))
+            .await?;
+        let names = self.names(cluster, region);
+        let replicas = Patch::Merge(serde_json::json!({"spec": {"replicas": left}}));
+        let sets = self.api::<StatefulSet>();
+        sets.patch(&names.node_set(), &PatchParams::default(), &replicas)
+            .await?;
+        let gone = |pod: Option<&Pod>| pod.is_none();
+        self.wait("the pod is gone", &names.pod(left), gone).await;
+        Ok(())
     }
 
     /// The pod that `explain` says a key is read from, while all servers are up.

@@ -1,9 +1,8 @@
 //! A node's pod is lost: its data and the configuration stay.
 
-use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
-use petra_e2e::{Fixture, eventually, with_temp_ns};
+use petra_e2e::{Fixture, with_temp_ns};
 
 use crate::specs;
 
@@ -16,7 +15,7 @@ async fn a_deleted_pod_comes_back_with_its_data_and_the_configuration_did_not_ch
         let config = fixture.config_text("shop", "main").await.unwrap();
 
         lose(&fixture, "shop-main-0", DeleteParams::default()).await;
-        eventually("all keys are served again", || all_keys(&fixture)).await;
+        fixture.serves_all("shop", "main", 60).await;
         assert_eq!(fixture.config_text("shop", "main").await.unwrap(), config);
         // The restarted pod itself has the keys that are its own, none was refilled from elsewhere.
         let mut node = fixture.connect("shop-main-0").await.unwrap();
@@ -52,20 +51,9 @@ async fn a_pod_that_is_killed_without_warning_comes_back_with_what_was_written_b
             DeleteParams::default().grace_period(0),
         )
         .await;
-        eventually("all keys are served again", || async {
-            let hits = fixture.hits("shop", "main", 20).await?;
-            ensure!(hits == 20, "{hits} of 20 keys");
-            anyhow::Ok(())
-        })
-        .await;
+        fixture.serves_all("shop", "main", 20).await;
     })
     .await;
-}
-
-async fn all_keys(fixture: &Fixture) -> anyhow::Result<()> {
-    let hits = fixture.hits("shop", "main", 60).await?;
-    ensure!(hits == 60, "{hits} of 60 keys");
-    Ok(())
 }
 
 /// Deletes a pod and waits until another one of its name is ready.

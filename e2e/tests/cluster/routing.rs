@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use petra_e2e::{Fixture, eventually, with_temp_ns};
+use petra_e2e::{Fixture, with_temp_ns};
 
 use crate::specs;
 
@@ -78,30 +78,11 @@ async fn a_node_that_is_down_costs_no_errors() {
     with_temp_ns("node-down", |fixture| async move {
         fixture.apply(&specs::one_region("shop", 3)).await.unwrap();
         fixture.ready("shop").await;
-        // The operator is told to keep its hands off, so that the lost node stays lost.
-        fixture
-            .patch("shop", serde_json::json!({"spec": {"paused": true}}))
-            .await
-            .unwrap();
-        let scaled = fixture
-            .kubectl(&["scale", "statefulset", "shop-main", "--replicas=2"])
-            .unwrap();
-        assert!(
-            scaled.status.success(),
-            "{}",
-            String::from_utf8_lossy(&scaled.stderr)
-        );
-        let gone = |pod: Option<&k8s_openapi::api::core::v1::Pod>| pod.is_none();
-        fixture.wait("the pod is gone", "shop-main-2", gone).await;
+        fixture.take_nodes_away("shop", "main", 2).await.unwrap();
 
         // Every key can be written and read, those of the lost node too.
         fixture.write("shop", "main", 60).await;
-        eventually("every key is served by the nodes that are left", || async {
-            let hits = fixture.hits("shop", "main", 60).await?;
-            ensure!(hits == 60, "{hits} of 60 keys");
-            anyhow::Ok(())
-        })
-        .await;
+        fixture.serves_all("shop", "main", 60).await;
     })
     .await;
 }

@@ -37,12 +37,7 @@ async fn kubectl_scale_and_an_edit_add_and_remove_nodes_and_the_router_follows()
             .unwrap();
         settled(&fixture, 1).await;
         fixture.write("shop", "main", 60).await;
-        eventually("the one node serves every key", || async {
-            let hits = fixture.hits("shop", "main", 60).await?;
-            ensure!(hits == 60, "{hits} of 60 keys");
-            anyhow::Ok(())
-        })
-        .await;
+        fixture.serves_all("shop", "main", 60).await;
     })
     .await;
 }
