@@ -18,8 +18,12 @@ use crate::reply::{Outcome, Reply};
 use crate::request::{Kind, Operation, Request};
 
 mod compile;
+mod failover;
+mod warm_up;
 
 pub use compile::RouteError;
+use failover::{Errors, Order, failover};
+use warm_up::{Fill, warm_up};
 
 /// A server as one pool speaks to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,24 +95,6 @@ enum Handle {
     },
     Null,
     Error(String),
-}
-
-/// Which outcomes make a `FailoverRoute` try its next child, by kind of operation; `None` is every server error.
-#[derive(Debug, Default)]
-struct Errors {
-    gets: Option<Vec<String>>,
-    updates: Option<Vec<String>>,
-    deletes: Option<Vec<String>>,
-}
-
-/// The order in which a `FailoverRoute` tries its children.
-#[derive(Debug, Clone, Copy)]
-enum Order {
-    AsWritten,
-    Deterministic {
-        max_tries: usize,
-        max_error_tries: usize,
-    },
 }
 
 /// What one request carries down the tree: the index of the server that the last pool picked by hash. mcrouter keeps it
@@ -295,76 +281,6 @@ fn pick<'a>(
     &destinations[index]
 }
 
-/// `FailoverRoute::doRoute`: the first child, then others while the answer is one to fail over on.
-async fn failover<S: Servers>(
-    children: &[Arc<Handle>],
-    errors: &Errors,
-    order: Order,
-    servers: &S,
-    request: &Request,
-    locals: &Locals,
-) -> Reply {
-    let mut reply = children[0].route(servers, request, locals).await;
-    let (max_tries, max_error_tries) = match order {
-        Order::AsWritten => (children.len(), children.len()),
-        Order::Deterministic {
-            max_tries,
-            max_error_tries,
-        } => (max_tries, max_error_tries),
-    };
-    let mut others: Box<dyn Iterator<Item = usize> + Send> = match order {
-        Order::AsWritten => Box::new(1..children.len()),
-        Order::Deterministic { .. } => {
-            let selected = locals.selected.load(Ordering::Relaxed);
-            Box::new(deterministic_order(&request.key, children.len(), selected))
-        }
-    };
-    let locals = locals.copy();
-    let mut error_tries = 0;
-    for _ in 1..max_tries {
-        if !errors.fail_over(request.operation, reply.outcome) {
-            return reply;
-        }
-        // A server that is known to be down cost nothing and does not count as a try.
-        error_tries += usize::from(!reply.outcome.is_knocked_out());
-        let Some(next) = others.next().filter(|_| error_tries < max_error_tries) else {
-            return reply;
-        };
-        reply = children[next].route(servers, request, &locals).await;
-    }
-    reply
-}
-
-/// The children after the first in an order that only the key decides (`FailoverDeterministicOrderPolicy`): Ch3 over all
-/// children with a salt that counts up, leaving out what was tried and, at `selected + 1`, what the first child had
-/// picked. Endless, as in mcrouter a child comes again when no other is found in 100 attempts.
-fn deterministic_order(
-    key: &[u8],
-    children: usize,
-    selected: usize,
-) -> impl Iterator<Item = usize> + use<> {
-    const ATTEMPTS: u32 = 101;
-    let key = ch3::hashed_part(key).to_vec();
-    let mut used = vec![false; children];
-    used[0] = true;
-    if let Some(first_choice) = used.get_mut(selected + 1) {
-        *first_choice = true;
-    }
-    let mut salt = 1u32;
-    std::iter::from_fn(move || {
-        let mut index = 0;
-        for _ in 0..ATTEMPTS {
-            salt += 1;
-            index = ch3::ch3_salted(&key, &salt.to_string(), children);
-            if !used[index] {
-                break;
-            }
-        }
-        used[index] = true;
-        Some(index)
-    })
-}
-
 /// `MissFailoverRoute`: children in order until one has the key; only the first for anything that writes.
 async fn miss_failover<S: Servers>(
     children: &[Arc<Handle>],
@@ -383,109 +299,6 @@ async fn miss_failover<S: Servers>(
         reply = child.route(servers, request, locals).await;
     }
     reply
-}
-
-/// Where a copied item's expiration time comes from.
-#[derive(Clone, Copy)]
-struct Fill {
-    exptime: Option<i64>,
-    metaget: bool,
-}
-
-/// `WarmUpRoute`: reads that miss in `cold` are looked up in `warm` and copied.
-async fn warm_up<S: Servers>(
-    cold: &Arc<Handle>,
-    warm: &Arc<Handle>,
-    fill: Fill,
-    servers: &S,
-    request: &Request,
-    locals: &Locals,
-) -> Reply {
-    let reply = cold.route(servers, request, locals).await;
-    let done = reply.outcome.is_hit()
-        || request.operation.kind() != Kind::Get
-        || (request.operation == Operation::LeaseGet && reply.outcome == Outcome::NotFoundHot);
-    if done {
-        return reply;
-    }
-    if request.operation == Operation::Metaget {
-        return warm.route(servers, request, locals).await;
-    }
-    let get = Request::new(Operation::Get, request.key.clone());
-    let found = warm.route(servers, &get, locals).await;
-    let plain_get = request.operation == Operation::Get;
-    if !found.outcome.is_hit() {
-        return if plain_get { found } else { reply };
-    }
-    let exptime = match request.operation {
-        Operation::Gat | Operation::Gats => Some(request.exptime),
-        _ => copied_exptime(warm, fill, servers, &get, locals).await,
-    };
-    let Some(exptime) = exptime else {
-        return if plain_get { found } else { reply };
-    };
-    let operation = match request.operation {
-        Operation::LeaseGet => Operation::LeaseSet,
-        _ => Operation::Add,
-    };
-    let copy = Request {
-        operation,
-        flags: found.flags,
-        exptime,
-        cas: if operation == Operation::LeaseSet {
-            reply.number
-        } else {
-            0
-        },
-        value: found.value.clone(),
-        ..get
-    };
-    if matches!(request.operation, Operation::Get | Operation::LeaseGet) {
-        in_background(std::slice::from_ref(cold), servers, &copy);
-        return found;
-    }
-    // gets, gat and gats need a number of the cold server: the copy is waited for and the request sent again.
-    cold.route(servers, &copy, locals).await;
-    cold.route(servers, request, locals).await
-}
-
-/// The seconds that an item of `warm` still lives; `None` when it cannot be told.
-async fn copied_exptime<S: Servers>(
-    warm: &Arc<Handle>,
-    fill: Fill,
-    servers: &S,
-    get: &Request,
-    locals: &Locals,
-) -> Option<i64> {
-    if fill.exptime.is_some() || !fill.metaget {
-        return Some(fill.exptime.unwrap_or(0));
-    }
-    let metaget = Request {
-        operation: Operation::Metaget,
-        ..get.clone()
-    };
-    let meta = warm.route(servers, &metaget, locals).await;
-    match meta.exptime {
-        _ if !meta.outcome.is_hit() => None,
-        0 => Some(0),
-        at => Some(at - servers.now()).filter(|left| *left > 0),
-    }
-}
-
-impl Errors {
-    fn fail_over(&self, operation: Operation, outcome: Outcome) -> bool {
-        let names = match operation.kind() {
-            Kind::Get => &self.gets,
-            Kind::Update => &self.updates,
-            Kind::Delete => &self.deletes,
-        };
-        match names {
-            None => outcome.is_server_error(),
-            Some(names) => outcome
-                .error_name()
-                .is_some_and(|error| names.iter().any(|name| name == error)),
-        }
-    }
 }
 
 /// The worst of some replies, the first of equally bad ones.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Destination, Errors, Handle, Order, Router};
+use super::failover::{Errors, Order};
+use super::{Destination, Handle, Router};
 use crate::config::{
     Config, Failover, FailoverErrors, FailoverPolicy, ModifyExptime, OperationSelector, Pool,
     PoolRef, PoolRoute, PrefixSelector, RouteHandle, WarmUp,

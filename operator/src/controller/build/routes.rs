@@ -19,6 +19,7 @@
 //!   what they had until it expires, is set or is deleted. A `set` or `delete` of the key puts all right again.
 //! - `gets` and `gats` always start at the primary: a cas token is only good on the node that gave it, and `cas` goes
 //!   there.
+//! - `lease-set` fills only the region that gave the lease: with `reads: local` the primary does not get that value.
 //! - While a node is down its keys' deletes fail, and say so. They do not go to the node that stands in for it,
 //!   because the one that is down would keep the old value and nobody would know. The stand-in's copy ends with its
 //!   short exptime.
