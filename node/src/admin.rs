@@ -36,7 +36,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let page = render(&Scrape {
         metrics: &shared.metrics,
-        rocks: shared.store.figures(),
+        store: shared.store.figures(),
         ready: !shared.drain.has_begun(),
         max_connections: shared.config.max_connections,
         database_set_aside: shared.store.set_aside().is_some(),

@@ -35,6 +35,7 @@ const DEFAULT_MAX_ITEM_SIZE: ByteSize = ByteSize::mib(1);
 const MIN_MAX_ITEM_SIZE: ByteSize = ByteSize::kib(1);
 const MAX_MAX_ITEM_SIZE: ByteSize = ByteSize::gib(1);
 const MIN_MEMORY: ByteSize = ByteSize::mib(8);
+const MIN_TIER: ByteSize = ByteSize::mib(1);
 const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
 /// Routers send their next request well within this and learn to ask another node.
@@ -145,6 +146,7 @@ fn storage(
             MIN_MAX_ITEM_SIZE,
             max_item,
         )?,
+        tier_size: size(Setting::TierSize, plan.tier, MIN_TIER, ByteSize::gib(4096))?,
         block_cache_size: buffer(Setting::BlockCacheSize, plan.block_cache)?,
         write_buffer_size: buffer(Setting::WriteBufferSize, plan.write_buffer)?,
         max_write_buffer_number: number(layers, Setting::MaxWriteBufferNumber, 2, 64)?

@@ -10,11 +10,13 @@
 //! ```
 //!
 //! Nothing is read while answers wait to be sent, so that a client which does not read its answers stops being
-//! served instead of filling memory. A connection that waits for its client holds no buffers.
+//! served instead of filling memory. A connection that waits for its client holds no buffers. While a request waits
+//! for the disk the next ones are read and carried out; their answers keep their order in [`answers`].
 
+mod answers;
 mod session;
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -32,6 +34,16 @@ use session::{Flow, Session};
 const MIN_READ: usize = 16 << 10;
 /// Room for one read of a large value. The buffer grows with what has come, not with what was announced.
 const MAX_READ: usize = 256 << 10;
+
+/// What there is to do.
+enum Next {
+    /// Bytes have come that may be parsed.
+    Input,
+    /// The disk has answered.
+    Loaded,
+    /// The client has left, or the worker closes.
+    Close,
+}
 
 /// A client's connection, served by one worker.
 pub(crate) struct Connection {
@@ -57,32 +69,49 @@ impl Connection {
 
     /// Serves the client until it leaves, misbehaves or the worker closes.
     pub(crate) async fn run(mut self) -> io::Result<()> {
-        while self.fill().await? {
-            let flow = self.answer_buffered().await?;
+        loop {
+            let flow = match self.next().await? {
+                Next::Input => self.answer_buffered().await?,
+                Next::Loaded => {
+                    self.session.answer_loaded().await?;
+                    Flow::Continue
+                }
+                Next::Close => return Ok(()),
+            };
             self.session.send().await?;
             if flow == Flow::Close {
-                break;
+                return Ok(());
             }
             self.give_back_empty_input();
         }
-        Ok(())
     }
 
-    /// Reads until there is something to parse. `false` when the client has left or the worker closes.
-    async fn fill(&mut self) -> io::Result<bool> {
+    /// Waits until there is something to do.
+    async fn next(&mut self) -> io::Result<Next> {
         let worker = Rc::clone(self.session.worker());
+        let loading = self.session.waits_for();
+        let loaded = async {
+            match &loading {
+                // How it went is seen when the request is tried again.
+                Some(loading) => drop(loading.finished().await),
+                None => pending().await,
+            }
+        };
+        let mut loaded = pin!(loaded);
         while self.input.len() < self.needed {
+            let may_read = !self.session.is_full();
             let count = tokio::select! {
                 biased;
-                () = worker.closed() => return Ok(false),
-                count = poll_fn(|context| self.poll_read(context)) => count?,
+                () = worker.closed() => return Ok(Next::Close),
+                () = &mut loaded, if loading.is_some() => return Ok(Next::Loaded),
+                count = poll_fn(|context| self.poll_read(context)), if may_read => count?,
             };
             if count == 0 {
-                return Ok(false);
+                return Ok(Next::Close);
             }
             self.session.count_read(count);
         }
-        Ok(true)
+        Ok(Next::Input)
     }
 
     /// Reads what has come. While nothing has, the connection goes without a buffer.

@@ -1,7 +1,7 @@
 //! What each command does to the store.
 //!
-//! Owns memcached's semantics: which answer follows from which item. It has no socket and no clock; the store
-//! may block on the disk, and so does this. A failing disk is an answer too, and is reported to the caller.
+//! Owns memcached's semantics: which answer follows from which item. It has no socket and no clock, and it does not
+//! wait: a request whose item must be read from the disk first is left undone, and can be tried again later.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::protocol::request::{Direction, Request, StoreMode};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::parse_counter;
 use crate::store::item::{Expiry, Exptime, Item};
-use crate::store::{Change, Store, StoreError};
+use crate::store::{Blocked, Change, Store};
 
-/// Carries out `request` as of `now`. An error means that the item is as it was.
+/// Carries out `request` as of `now`, or says why it could not be and that nothing has changed.
 pub fn execute(
     request: &Request<'_>,
     store: &Store,
     now: UnixSeconds,
-) -> Result<Response, StoreError> {
+) -> Result<Response, Blocked> {
     match *request {
         Request::Get { key, touch: None } => {
             Ok(store.get(key, now)?.map_or(Response::Miss, Response::Hit))
@@ -74,17 +74,11 @@ fn get_and_touch(
     key: &[u8],
     exptime: Exptime,
     now: UnixSeconds,
-) -> Result<Response, StoreError> {
+) -> Result<Response, Blocked> {
     store.update(key, now, |item| match item {
         Some(item) => {
             let expiry = exptime.expiry(now);
-            (
-                Change::Expire(expiry),
-                Response::Hit(Item {
-                    expiry,
-                    ..item.clone()
-                }),
-            )
+            (Change::Expire(expiry), Response::Hit(item.clone()))
         }
         None => (Change::Keep, Response::Miss),
     })
@@ -114,7 +108,7 @@ fn store_item(
     mode: StoreMode,
     new: &NewItem<'_>,
     now: UnixSeconds,
-) -> Result<Response, StoreError> {
+) -> Result<Response, Blocked> {
     let not_stored = (Change::Keep, Response::NotStored);
     match mode {
         StoreMode::Set => {
@@ -130,15 +124,15 @@ fn store_item(
             None => not_stored,
         }),
         StoreMode::Append => store.update(new.key, now, |item| match item {
-            Some(item) => join(store, new.key, item, &item.data, new.data),
+            Some(item) => join(store, new.key, item, item.data(), new.data),
             None => not_stored,
         }),
         StoreMode::Prepend => store.update(new.key, now, |item| match item {
-            Some(item) => join(store, new.key, item, new.data, &item.data),
+            Some(item) => join(store, new.key, item, new.data, item.data()),
             None => not_stored,
         }),
         StoreMode::Cas(cas) => store.update(new.key, now, |item| match item {
-            Some(item) if item.cas == cas => new.put(),
+            Some(item) if item.cas() == cas => new.put(),
             Some(_) => (Change::Keep, Response::Exists),
             None => (Change::Keep, Response::NotFound),
         }),
@@ -153,14 +147,14 @@ fn join(
     first: &[u8],
     second: &[u8],
 ) -> (Change<'static>, Response) {
-    if !store.fits(key.len(), item.flags, first.len() + second.len()) {
+    if !store.fits(key.len(), item.flags(), first.len() + second.len()) {
         return (Change::Keep, Response::NotStored);
     }
     let data = Cow::Owned([first, second].concat());
     (
         Change::Put {
-            flags: item.flags,
-            expiry: item.expiry,
+            flags: item.flags(),
+            expiry: item.expiry(),
             data,
         },
         Response::Stored,
@@ -169,23 +163,23 @@ fn join(
 
 /// A counter is its decimal digits. A result that is shorter than the old one keeps its length, padded with spaces.
 fn add_delta(item: &Item, direction: Direction, delta: u64) -> (Change<'static>, Response) {
-    let Some(old) = parse_counter(&item.data) else {
+    let Some(old) = parse_counter(item.data()) else {
         return (Change::Keep, Response::Refused(Refusal::NotANumber));
     };
     let new = match direction {
         Direction::Incr => old.wrapping_add(delta),
         Direction::Decr => old.saturating_sub(delta),
     };
-    let data = format!("{new:<width$}", width = item.data.len()).into_bytes();
+    let data = format!("{new:<width$}", width = item.data().len()).into_bytes();
     let change = Change::Put {
-        flags: item.flags,
-        expiry: item.expiry,
+        flags: item.flags(),
+        expiry: item.expiry(),
         data: Cow::Owned(data),
     };
     (change, Response::Number(new))
 }
 
-fn flush_all(store: &Store, delay: Exptime, now: UnixSeconds) -> Result<Response, StoreError> {
+fn flush_all(store: &Store, delay: Exptime, now: UnixSeconds) -> Result<Response, Blocked> {
     let due = match delay.expiry(now) {
         Expiry::NEVER | Expiry::PAST => None,
         expiry => Some(UnixSeconds(expiry.to_raw())),

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   main thread                      worker threads, each with its own event loop
-//!   ┌───────────────────────┐        ┌──────────────────────────────────────────────────────┐
-//!   │ server: accept, limit │ ─────► │ connection ─► protocol ─► execute ─► store ─► RocksDB │
-//!   │ admin: /health ...    │ in     │     ▲         bytes to    request    item    (blocks) │
-//!   │ shutdown: signals     │ turn   │     └──────── request     to answer                   │
-//!   └───────────────────────┘        └──────────────────────────────────────────────────────┘
+//!   ┌───────────────────────┐        ┌────────────────────────────────────────────────────────┐
+//!   │ server: accept, limit │ ─────► │ connection ─► protocol ─► execute ─► store: memory tier │
+//!   │ admin: /health ...    │ in     │     ▲         bytes to    request      │        ▲       │
+//!   │ shutdown: signals     │ turn   │     └──────── request     to answer    │        │       │
+//!   └───────────────────────┘        └────────────────────────────────────────│────────│───────┘
+//!                                      write-behind thread ◄──────────────────┘        │
+//!                                              └──► RocksDB ──► loader threads ────────┘
 //! ```
 //!
-//! Invariants: the protocol knows no socket, `execute` no clock, the store no protocol; an answer is sent only
+//! Invariants: no worker waits for the disk; the protocol knows no socket, `execute` no clock, the store no protocol; an answer is sent only
 //! when what it promises is as durable as configured; whatever a client sends, what is kept for it is bounded.
 
 mod admin;
@@ -149,7 +151,7 @@ fn announce(shared: &Shared, addr: SocketAddr) {
         db_path = %config.storage.db_path.display(),
         durability = config.storage.durability.name(),
         memory = %config.memory,
-        items_estimated = shared.store.figures().estimated_items,
+        items_estimated = shared.store.figures().estimated_items(),
         "petracache is ready"
     );
     if let Some(path) = shared.store.set_aside() {

@@ -128,7 +128,7 @@ impl Outcome {
             Response::Refused(refusal) => match refusal {
                 Refusal::TooLarge => Self::TooLarge,
                 Refusal::Busy => Self::Busy,
-                Refusal::StorageFailed => Self::ServerError,
+                Refusal::StorageFailed | Refusal::OutOfMemory => Self::ServerError,
                 Refusal::UnknownCommand
                 | Refusal::BadCommandLine
                 | Refusal::BadDeleteArguments

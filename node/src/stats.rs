@@ -49,7 +49,7 @@ fn lines(group: Stats, shared: &Shared) -> Option<Lines> {
 fn general(shared: &Shared) -> Lines {
     let metrics = &shared.metrics;
     let totals = metrics.totals_since_reset();
-    let rocks = shared.store.figures();
+    let store = shared.store.figures();
     let mut lines = Vec::new();
     let mut push = |name: &str, value: u64| lines.push((name.to_owned(), value.to_string()));
     push("pid", process::id().into());
@@ -69,8 +69,8 @@ fn general(shared: &Shared) -> Lines {
     push("limit_maxbytes", shared.config.memory.as_u64());
     push("accepting_conns", 1);
     push("threads", shared.config.threads as u64);
-    push("bytes", rocks.live_data_bytes + rocks.memtable_bytes);
-    push("curr_items", rocks.estimated_items);
+    push("bytes", store.estimated_bytes());
+    push("curr_items", store.estimated_items());
     push("total_items", totals.sum(&STORING, Outcome::Stored));
     push("evictions", 0);
     lines.insert(3, ("version".to_owned(), VERSION.to_owned()));

@@ -1,27 +1,30 @@
 //! The items: reading, changing and flushing them, and opening and closing what they live in.
 //!
-//! Owns the seam between commands and storage. It knows no protocol, and takes the time from its caller. A memory
-//! tier belongs between [`Store`] and [`rocks`]: nothing above would notice.
+//! Owns the seam between commands and storage. It knows no protocol, and takes the time from its caller.
 //!
 //! ```text
-//!   Store ── stripes ── liveness ── record ── rocks
-//!     get: is it alive?                        │
-//!     update: lock, read, decide, number, write ── commit: as durable as promised
+//!   Store ─► memory: the shard of the key, under its lock
+//!              hit: nothing else happens          dirty ─► flush (write-behind) ─► rocks
+//!              unknown: what RocksDB has in its own memory is fetched at once,
+//!                       what it has on the disk by load, and the caller waits or does something else
 //! ```
 //!
-//! Invariants: a cas number is never used twice, not even after a crash; nothing that was written before a
-//! `flush_all` is served after it, not even after a restart; a database is renamed but never deleted.
+//! Invariants: nothing here waits for the disk except what says so; a cas number is never used twice, not even after
+//! a crash; nothing that was written before a `flush_all` is served after it, not even after a restart; a database is
+//! renamed but never deleted.
 
 mod cas;
 mod compaction;
 mod directory;
 mod durability;
+mod flush;
 pub mod item;
 mod liveness;
+mod load;
+mod memory;
 mod open;
 pub mod record;
 mod rocks;
-mod stripes;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -36,18 +39,26 @@ use cas::CasSequence;
 use directory::Directory;
 pub use directory::DirectoryError;
 pub use durability::Durability;
-use durability::LogFlusher;
-use item::{Expiry, Item, item_size};
+use durability::LogSyncer;
+pub use flush::FlushFigures;
+use flush::WriteBehind;
+use item::{Attributes, Expiry, Item, item_size};
 use liveness::Liveness;
+pub use load::Loading;
+use load::{Loaders, absent};
+pub use memory::ShardFigures as MemoryFigures;
+use memory::{Found, Locked, Memory};
 pub use open::OpenError;
 use open::open_or_set_aside;
-use record::Header;
 pub use rocks::RocksFigures;
-use rocks::{Mark, Rocks};
-use stripes::Stripes;
+use rocks::{InMemory, Mark, Rocks};
 
 /// The files that RocksDB holds open at most.
 pub const MAX_OPEN_FILES: u64 = rocks::MAX_OPEN_FILES as u64;
+/// Of the memory tier, in percent: from here on write-behind does not wait for its timer, ...
+const HURRY_AT: usize = 25;
+/// ... and from here on writers wait until something has reached the disk.
+const SLOW_DOWN_AT: usize = 50;
 
 /// How the items are kept. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +69,8 @@ pub struct StorageOptions {
     pub flush_interval: Duration,
     /// Counted as memcached counts, see [`item_size`].
     pub max_item_size: u64,
+    /// Items that are served without the disk.
+    pub tier_size: u64,
     /// Recently read blocks, indexes and filters.
     pub block_cache_size: u64,
     /// What is written is collected in this much memory before it becomes a file.
@@ -80,16 +93,25 @@ impl StorageOptions {
 }
 
 /// What went wrong with the disk while serving. The item it happened to is unchanged.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum StoreError {
     #[error("cannot read an item: {0}")]
     Read(rocksdb::Error),
-    #[error("cannot write an item: {0}")]
+    #[error("cannot write items: {0}")]
     Write(rocksdb::Error),
     #[error("cannot write the store's own marks: {0}")]
     Mark(rocksdb::Error),
     #[error("cannot flush: {0}")]
     Flush(rocksdb::Error),
+}
+
+/// Why an operation was not carried out. Nothing has changed.
+#[derive(Debug, Error)]
+pub enum Blocked {
+    #[error("the item is being read from the disk")]
+    Loading(Loading),
+    #[error(transparent)]
+    Failed(#[from] StoreError),
 }
 
 /// What [`Store::update`] does with an item.
@@ -110,9 +132,12 @@ pub enum Change<'a> {
 
 /// Items under keys. Shared by all threads.
 pub struct Store {
+    // In this order they end: who waits for the disk, who writes to it, the disk.
+    loaders: Loaders,
+    write_behind: WriteBehind,
+    _log_syncer: Option<LogSyncer>,
+    memory: Arc<Memory>,
     rocks: Arc<Rocks>,
-    _log_flusher: Option<LogFlusher>,
-    stripes: Stripes,
     cas: CasSequence,
     liveness: Arc<Liveness>,
     /// Held while a `flush_all` is carried out.
@@ -126,6 +151,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the database of `options.db_path`. One that does not open is set aside and an empty one takes its place.
+    /// Blocks.
     pub fn open(options: &StorageOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let directory = Directory::acquire(&options.db_path)?;
         let liveness = Arc::new(Liveness::default());
@@ -146,34 +172,50 @@ impl Store {
         ));
         let cas = CasSequence::resume(mark(Mark::CasReserved)?);
         let rocks = Arc::new(rocks);
-        let flusher = match options.durability {
-            Durability::Interval => Some(
-                LogFlusher::start(Arc::clone(&rocks), options.flush_interval)
-                    .map_err(OpenError::Thread)?,
-            ),
-            Durability::None | Durability::Always | Durability::Fsync => None,
-        };
+        let max_item_size = as_usize(options.max_item_size);
+        let memory = Arc::new(Memory::new(as_usize(options.tier_size), max_item_size));
+        let write_behind = WriteBehind::start(
+            &memory,
+            &rocks,
+            &liveness,
+            &clock,
+            options.durability,
+            options.flush_interval,
+        );
+        let log_syncer = (options.durability == Durability::Interval)
+            .then(|| LogSyncer::start(Arc::clone(&rocks), options.flush_interval))
+            .transpose()
+            .map_err(OpenError::Thread)?;
         Ok(Self {
+            loaders: Loaders::start(&memory, &rocks).map_err(OpenError::Thread)?,
+            write_behind: write_behind.map_err(OpenError::Thread)?,
+            _log_syncer: log_syncer,
+            memory,
             rocks,
-            _log_flusher: flusher,
-            stripes: Stripes::default(),
             cas,
             liveness,
             flushing: Mutex::default(),
             durability: options.durability,
-            max_item_size: usize::try_from(options.max_item_size).unwrap_or(usize::MAX),
+            max_item_size,
             set_aside,
             _directory: directory,
         })
     }
 
-    /// The item under `key`, if it is there and alive. May block on the disk.
-    pub fn get(&self, key: &[u8], now: UnixSeconds) -> Result<Option<Item>, StoreError> {
+    /// The item under `key`, if it is there and alive.
+    pub fn get(&self, key: &[u8], now: UnixSeconds) -> Result<Option<Item>, Blocked> {
         self.carry_out_due_flush(now)?;
-        self.read(key, now)
+        let mut shard = self.memory.lock(self.memory.place(key));
+        let Some(slot) = self.resident(&mut shard, key, now)? else {
+            return Ok(None);
+        };
+        shard.use_item(slot, now);
+        let item = shard.item(slot).clone();
+        shard.make_room();
+        Ok(Some(item))
     }
 
-    /// Puts an item under `key` whatever was there, and returns its cas. May block on the disk.
+    /// Puts an item under `key` whatever was there, and returns its cas.
     pub fn set(
         &self,
         key: &[u8],
@@ -181,25 +223,43 @@ impl Store {
         expiry: Expiry,
         data: &[u8],
         now: UnixSeconds,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64, Blocked> {
         self.carry_out_due_flush(now)?;
-        let _guard = self.stripes.lock(key);
-        self.put(key, flags, expiry, data, now)
+        let cas = self.next_cas()?;
+        let attributes = Attributes { flags, expiry, cas };
+        // Allocated before the lock is taken.
+        let item = if expiry.has_passed(now) {
+            absent(key, now)
+        } else {
+            Item::new(key, attributes, data, now)
+        };
+        let mut shard = self.memory.lock(self.memory.place(key));
+        let hash = shard.hash();
+        if expiry.has_passed(now) {
+            shard.write_absent(hash, item);
+        } else {
+            shard.write(hash, item);
+        }
+        Ok(cas)
     }
 
     /// Reads the item under `key`, lets `decide` choose what becomes of it, and does that before any other
-    /// thread sees or changes the item. Returns what `decide` returned. May block on the disk.
+    /// thread sees or changes the item. Returns what `decide` returned.
     pub fn update<'a, R>(
         &self,
         key: &[u8],
         now: UnixSeconds,
         decide: impl FnOnce(Option<&Item>) -> (Change<'a>, R),
-    ) -> Result<R, StoreError> {
+    ) -> Result<R, Blocked> {
         self.carry_out_due_flush(now)?;
-        let _guard = self.stripes.lock(key);
-        let item = self.read(key, now)?;
-        let (change, result) = decide(item.as_ref());
-        match (change, item) {
+        let mut shard = self.memory.lock(self.memory.place(key));
+        let hash = shard.hash();
+        let slot = self.resident(&mut shard, key, now)?;
+        let (change, result) = decide(slot.map(|slot| shard.item(slot)));
+        match (change, slot) {
+            (Change::Put { expiry, .. }, _) if expiry.has_passed(now) => {
+                shard.write_absent(hash, absent(key, now));
+            }
             (
                 Change::Put {
                     flags,
@@ -208,19 +268,19 @@ impl Store {
                 },
                 _,
             ) => {
-                self.put(key, flags, expiry, &data, now)?;
+                let cas = self.next_cas()?;
+                let attributes = Attributes { flags, expiry, cas };
+                shard.write(hash, Item::new(key, attributes, &data, now));
             }
-            (Change::Expire(expiry), Some(item)) => {
-                let header = Header {
-                    expiry,
-                    flags: item.flags,
-                    cas: item.cas,
-                };
-                self.write(key, header, &item.data, now)?;
+            (Change::Expire(expiry), Some(slot)) => {
+                shard.use_item(slot, now);
+                shard.item(slot).set_expiry(expiry);
+                shard.mark_dirty(slot);
             }
-            (Change::Delete, Some(_)) => self.rocks.delete(key).map_err(StoreError::Write)?,
+            (Change::Delete, Some(_)) => shard.write_absent(hash, absent(key, now)),
             (Change::Keep, _) | (Change::Expire(_) | Change::Delete, None) => {}
         }
+        shard.make_room();
         Ok(result)
     }
 
@@ -239,22 +299,50 @@ impl Store {
         }
     }
 
-    /// Makes what was written before this call as durable as the mode promises; called before a write is
-    /// acknowledged. Blocks on the disk in mode `fsync`, for a system call in mode `always`, else not at all.
-    pub fn commit(&self) -> Result<(), StoreError> {
+    /// Returns when what was written before this call is as durable as the mode promises; awaited before a write is
+    /// acknowledged.
+    pub async fn commit(&self) -> Result<(), StoreError> {
         match self.durability {
             Durability::None | Durability::Interval => Ok(()),
-            Durability::Always => self.rocks.flush_log(false).map_err(StoreError::Flush),
-            Durability::Fsync => self.rocks.flush_log(true).map_err(StoreError::Flush),
+            Durability::Always | Durability::Fsync => self.write_behind.pass().await,
         }
     }
 
-    /// Writes everything to files and ends background work, so that the next start is quick. The last call
-    /// before the store is dropped. Blocks.
+    /// How much more may be written now.
+    pub fn room(&self) -> Room {
+        let dirty = self.memory.dirty_bytes();
+        let at = |percent| self.memory.limit() / 100 * percent;
+        if dirty < at(HURRY_AT) {
+            return Room::Enough;
+        }
+        self.write_behind.hurry();
+        if dirty < at(SLOW_DOWN_AT) {
+            Room::Enough
+        } else if self.write_behind.is_failing() {
+            Room::None
+        } else {
+            Room::Soon
+        }
+    }
+
+    /// Returns when more has reached the disk, or the disk has failed.
+    pub async fn more_room(&self) {
+        // A failure shows in the next `room`.
+        let _ = self.write_behind.pass().await;
+    }
+
+    /// Writes everything to the disk and into files, so that the next start is quick. The last call before the store
+    /// is dropped. Blocks.
     pub fn close(&self) -> Result<(), StoreError> {
+        self.write_behind.finish()?;
         self.rocks.flush_all_to_files().map_err(StoreError::Flush)?;
         self.rocks.stop_background_work();
         Ok(())
+    }
+
+    /// Returns when everything that was written before this call has been handed to RocksDB.
+    pub async fn write_dirty(&self) -> Result<(), StoreError> {
+        self.write_behind.pass().await
     }
 
     /// Removes from the disk what is dead. Blocks for as long as rewriting everything takes.
@@ -277,46 +365,56 @@ impl Store {
         self.set_aside.as_deref()
     }
 
-    /// The database seen from outside. Blocks for microseconds.
-    pub fn figures(&self) -> RocksFigures {
-        self.rocks.figures()
-    }
-
-    fn read(&self, key: &[u8], now: UnixSeconds) -> Result<Option<Item>, StoreError> {
-        let Some(record) = self.rocks.get(key).map_err(StoreError::Read)? else {
-            return Ok(None);
-        };
-        let live = record::header(&record).filter(|header| self.liveness.is_live(*header, now));
-        Ok(live.map(|header| record::item(header, &record)))
-    }
-
-    fn put(
-        &self,
-        key: &[u8],
-        flags: u64,
-        expiry: Expiry,
-        data: &[u8],
-        now: UnixSeconds,
-    ) -> Result<u64, StoreError> {
-        let cas = self.next_cas()?;
-        self.write(key, Header { expiry, flags, cas }, data, now)?;
-        Ok(cas)
-    }
-
-    /// An item that has expired already only takes the old one away.
-    fn write(
-        &self,
-        key: &[u8],
-        header: Header,
-        data: &[u8],
-        now: UnixSeconds,
-    ) -> Result<(), StoreError> {
-        if header.expiry.has_passed(now) {
-            return self.rocks.delete(key).map_err(StoreError::Write);
+    /// The store seen from outside. Takes every lock for a moment.
+    pub fn figures(&self) -> StoreFigures {
+        StoreFigures {
+            rocks: self.rocks.figures(),
+            memory: self.memory.figures(),
+            flush: self.write_behind.figures(),
+            tier_limit: self.memory.limit() as u64,
+            disk_reads: self.loaders.count(),
+            disk_reads_waiting: self.loaders.waiting() as u64,
         }
-        let mut record = Vec::new();
-        record::encode(header, data, &mut record);
-        self.rocks.put(key, &record).map_err(StoreError::Write)
+    }
+
+    /// The live item under `key`, in memory from here on.
+    fn resident(
+        &self,
+        shard: &mut Locked<'_>,
+        key: &[u8],
+        now: UnixSeconds,
+    ) -> Result<Option<u32>, Blocked> {
+        match shard.find(shard.hash(), key) {
+            Found::Item(slot) => {
+                let attributes = shard.item(slot).attributes();
+                Ok(self.liveness.is_live(attributes, now).then_some(slot))
+            }
+            Found::Absent => Ok(None),
+            Found::Loading(loading) => Err(Blocked::Loading(loading)),
+            Found::Unknown => self.fetch(shard, key, now),
+        }
+    }
+
+    fn fetch(
+        &self,
+        shard: &mut Locked<'_>,
+        key: &[u8],
+        now: UnixSeconds,
+    ) -> Result<Option<u32>, Blocked> {
+        match self.rocks.get_from_memory(key).map_err(StoreError::Read)? {
+            InMemory::Nothing => Ok(None),
+            InMemory::Record(record) => {
+                let live = record::header(&record)
+                    .filter(|header| self.liveness.is_live(header.attributes, now));
+                let hash = shard.hash();
+                Ok(live.map(|header| shard.keep(hash, record::item(key, header, &record, now))))
+            }
+            InMemory::OnDisk => {
+                let loading = shard.begin_load(key);
+                self.loaders.load(key, shard.place(), &loading, now);
+                Err(Blocked::Loading(loading))
+            }
+        }
     }
 
     fn next_cas(&self) -> Result<u64, StoreError> {
@@ -347,4 +445,44 @@ impl Store {
         self.liveness.flush_below(cas);
         Ok(())
     }
+}
+
+/// Whether the disk keeps up with what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// Writers wait for [`Store::more_room`].
+    Soon,
+    /// The disk takes nothing, and memory holds as much for it as it may: what is written now would be lost.
+    None,
+}
+
+/// What there is to see from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreFigures {
+    pub rocks: RocksFigures,
+    pub memory: MemoryFigures,
+    pub flush: FlushFigures,
+    pub tier_limit: u64,
+    /// Items that were fetched from the disk because they were not in memory, since the start.
+    pub disk_reads: u64,
+    pub disk_reads_waiting: u64,
+}
+
+impl StoreFigures {
+    /// Items in memory and on the disk. Exact while everything is in memory; RocksDB counts versions that it has not
+    /// brought together yet.
+    pub fn estimated_items(&self) -> u64 {
+        self.memory.items.max(self.rocks.estimated_items)
+    }
+
+    /// What they take.
+    pub fn estimated_bytes(&self) -> u64 {
+        let on_disk = self.rocks.live_data_bytes + self.rocks.memtable_bytes;
+        self.memory.bytes.max(on_disk)
+    }
+}
+
+fn as_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -65,10 +65,13 @@ pub struct Flags {
     /// limit; without one a quarter of the machine's memory, at most 1g]
     #[arg(short = 'm', long, value_name = "MEGABYTES", help_heading = "Storage")]
     memory: Option<String>,
-    /// RocksDB: block cache [default: three quarters of the memory]
+    /// Items that are served without the disk [default: three quarters of the memory]
+    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    tier_size: Option<String>,
+    /// RocksDB: block cache [default: an eighth of the memory]
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     block_cache_size: Option<String>,
-    /// RocksDB: one write buffer [default: a twelfth of the memory, at most 64m]
+    /// RocksDB: one write buffer [default: a 24th of the memory, at most 64m]
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     write_buffer_size: Option<String>,
     /// RocksDB: write buffers [default: 3]
@@ -128,6 +131,7 @@ impl Flags {
             (Setting::Durability, &self.durability),
             (Setting::FlushInterval, &self.flush_interval),
             (Setting::Memory, &self.memory),
+            (Setting::TierSize, &self.tier_size),
             (Setting::BlockCacheSize, &self.block_cache_size),
             (Setting::WriteBufferSize, &self.write_buffer_size),
             (Setting::MaxWriteBufferNumber, &self.max_write_buffer_number),

@@ -49,6 +49,7 @@ settings! {
     Durability { Some(("storage", "durability")), Some("PETRACACHE_DURABILITY"), "--durability" }
     FlushInterval { Some(("storage", "flush_interval")), Some("PETRACACHE_FLUSH_INTERVAL"), "--flush-interval" }
     Memory { Some(("storage", "memory")), Some("PETRACACHE_MEMORY"), "--memory" }
+    TierSize { Some(("storage", "tier_size")), Some("PETRACACHE_TIER_SIZE"), "--tier-size" }
     BlockCacheSize { Some(("storage", "block_cache_size")), Some("PETRACACHE_BLOCK_CACHE_SIZE"), "--block-cache-size" }
     WriteBufferSize { Some(("storage", "write_buffer_size")), Some("PETRACACHE_WRITE_BUFFER_SIZE"), "--write-buffer-size" }
     MaxWriteBufferNumber {

@@ -5,8 +5,9 @@
 //! ```text
 //!   cgroup limit, or the machine's memory without one
 //!   ├── half: the budget (what -m sets)
-//!   │   ├── 1/4 memtables: what was written and is not in a file yet
-//!   │   └── 3/4 block cache: recently read blocks, filters, indexes
+//!   │   ├── 3/4 the memory tier: items that are served without the disk
+//!   │   ├── 1/8 memtables: what was written and is not in a file yet
+//!   │   └── 1/8 block cache: recently read blocks, filters, indexes
 //!   └── half: connections, compaction, the allocator's slack, the page cache of files being written
 //! ```
 
@@ -28,6 +29,7 @@ const UNLIMITED: u64 = 1 << 60;
 /// The budget divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemoryPlan {
+    pub(super) tier: ByteSize,
     pub(super) block_cache: ByteSize,
     /// One of [`DEFAULT_WRITE_BUFFERS`].
     pub(super) write_buffer: ByteSize,
@@ -36,9 +38,11 @@ pub(super) struct MemoryPlan {
 impl MemoryPlan {
     pub(super) fn within(budget: ByteSize) -> Self {
         let buffers = u64::from(DEFAULT_WRITE_BUFFERS.unsigned_abs());
-        let write_buffer = (budget.as_u64() / 4 / buffers).min(MAX_WRITE_BUFFER.as_u64());
+        let write_buffer = (budget.as_u64() / 8 / buffers).min(MAX_WRITE_BUFFER.as_u64());
+        let block_cache = budget.as_u64() / 8;
         Self {
-            block_cache: ByteSize::bytes(budget.as_u64() - write_buffer * buffers),
+            tier: ByteSize::bytes(budget.as_u64() - write_buffer * buffers - block_cache),
+            block_cache: ByteSize::bytes(block_cache),
             write_buffer: ByteSize::bytes(write_buffer),
         }
     }
@@ -179,7 +183,8 @@ mod tests {
     fn the_parts_of_the_plan_are_the_budget() {
         for budget in [ByteSize::mib(8), ByteSize::mib(64), ByteSize::gib(64)] {
             let plan = MemoryPlan::within(budget);
-            let sum = plan.block_cache.as_u64() + 3 * plan.write_buffer.as_u64();
+            let sum =
+                plan.tier.as_u64() + plan.block_cache.as_u64() + 3 * plan.write_buffer.as_u64();
             assert_eq!(sum, budget.as_u64());
             assert!(plan.write_buffer <= MAX_WRITE_BUFFER);
         }

@@ -112,7 +112,7 @@ fn memory_is_divided_unless_its_parts_are_set() {
     let config = loaded(&["-m", "1g"], &[], "");
     let storage = &config.storage;
     assert_eq!(
-        storage.block_cache_size + storage.memtable_memory(),
+        storage.tier_size + storage.block_cache_size + storage.memtable_memory(),
         1 << 30
     );
     let config = loaded(&["-m", "1g", "--block-cache-size", "10m"], &[], "");

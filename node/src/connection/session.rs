@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::answers::{Answers, Reply};
 use crate::clock::UnixSeconds;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
@@ -19,8 +19,8 @@ use crate::protocol::request::{Control, Request};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::{self, Command, Keys};
 use crate::stats;
-use crate::store::Store;
 use crate::store::item::Exptime;
+use crate::store::{Blocked, Loading, Room, Store, StoreError};
 use crate::worker::Worker;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
@@ -40,9 +40,8 @@ pub(super) struct Session {
     stream: TcpStream,
     worker: Rc<Worker>,
     store: Arc<Store>,
-    /// Answers that wait to be sent.
-    output: BytesMut,
-    /// Whether `output` acknowledges a write that is not committed.
+    answers: Answers,
+    /// Whether an answer acknowledges a write that is not committed.
     uncommitted: bool,
     /// When the batch began, which is when all its commands happen.
     now: UnixSeconds,
@@ -57,7 +56,7 @@ impl Session {
             stream,
             store: Arc::clone(worker.store()),
             worker,
-            output: BytesMut::new(),
+            answers: Answers::default(),
             uncommitted: false,
             now: UnixSeconds::default(),
             clocked: Instant::now(),
@@ -81,25 +80,35 @@ impl Session {
         self.metrics().bytes_read.add(count as u64);
     }
 
+    /// What the next answer waits for, if it does.
+    pub(super) fn waits_for(&self) -> Option<Loading> {
+        self.answers.first()?.loading.clone()
+    }
+
+    /// Whether so much waits that no more requests may be read.
+    pub(super) fn is_full(&self) -> bool {
+        self.answers.is_full()
+    }
+
     /// Looks at the clocks, once for everything that is buffered.
     pub(super) fn begin_batch(&mut self) {
         self.now = self.worker.now();
         self.clocked = Instant::now();
         self.commands_this_turn = 0;
-        if self.output.capacity() == 0 {
-            self.output = self.worker.take_buffer();
+        if self.answers.ready.capacity() == 0 {
+            self.answers.ready = self.worker.take_buffer();
         }
     }
 
-    /// Carries out one command and adds its answer to the batch.
+    /// Carries out one command, or as much of it as can be without the disk.
     pub(super) async fn answer(&mut self, command: Command<'_>) -> io::Result<Flow> {
         match command {
             Command::Request { request, noreply }
             | Command::TooLarge {
                 request, noreply, ..
             } => {
-                let response = self.execute(&request);
-                self.reply(&response, noreply);
+                let reply = if noreply { Reply::None } else { Reply::Line };
+                self.carry_out(request, reply).await?;
             }
             Command::Gets {
                 keys,
@@ -109,35 +118,53 @@ impl Session {
             Command::Refused { refusal, noreply } => {
                 let response = Response::Refused(refusal);
                 self.record(Op::Other, &response);
-                self.reply(&response, noreply);
+                if !noreply {
+                    text::compose(&response, &[], false, self.answers.next());
+                }
             }
             Command::Control {
                 control: Control::Quit,
                 ..
-            } => return Ok(Flow::Close),
+            } => {
+                self.finish_waiting().await?;
+                return Ok(Flow::Close);
+            }
             Command::Control { control, noreply } => self.answer_control(control, noreply),
         }
         self.give_way().await?;
         Ok(Flow::Continue)
     }
 
+    /// Answers the requests whose items have come from the disk.
+    pub(super) async fn answer_loaded(&mut self) -> io::Result<()> {
+        while let Some(first) = self.answers.first() {
+            match &first.loading {
+                Some(loading) if !loading.is_finished() => break,
+                _ => self.answer_first().await?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the batch's writes durable and sends its answers. Waits for a client that reads slowly.
     pub(super) async fn send(&mut self) -> io::Result<()> {
         if self.uncommitted {
             // Nothing may be acknowledged that could not be committed: the client sees a lost connection.
-            self.store.commit().map_err(|error| {
+            self.store.commit().await.map_err(|error| {
                 self.worker.report(self.now, &error);
                 io::Error::other(error)
             })?;
             self.uncommitted = false;
         }
-        if self.output.is_empty() {
+        let ready = &mut self.answers.ready;
+        if ready.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(&self.output).await?;
-        self.metrics().bytes_written.add(self.output.len() as u64);
+        self.stream.write_all(ready).await?;
+        let sent = std::mem::take(ready);
+        self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
-        self.worker.put_buffer(std::mem::take(&mut self.output));
+        self.worker.put_buffer(sent);
         Ok(())
     }
 
@@ -148,48 +175,166 @@ impl Session {
         touch: Option<Exptime>,
     ) -> io::Result<()> {
         for key in keys {
-            let response = self.execute(&Request::Get { key, touch });
-            text::compose(&response, key, with_cas, &mut self.output);
-            if let Response::Refused(_) = response {
-                return Ok(());
+            if self.worker.is_draining() {
+                return self.refuse_busy(Op::Get);
             }
+            let request = Request::Get { key, touch };
+            self.carry_out(request, Reply::Value { with_cas }).await?;
             self.give_way().await?;
         }
-        self.output.extend_from_slice(text::END);
+        self.answers.next().extend_from_slice(text::END);
+        Ok(())
+    }
+
+    fn refuse_busy(&mut self, op: Op) -> io::Result<()> {
+        let response = Response::Refused(Refusal::Busy);
+        self.record(op, &response);
+        text::compose(&response, &[], false, self.answers.next());
         Ok(())
     }
 
     fn answer_control(&mut self, control: Control, noreply: bool) {
         if !noreply {
-            stats::answer(control, self.worker.shared(), &mut self.output);
+            stats::answer(control, self.worker.shared(), self.answers.next());
         }
         self.record(Op::Other, &Response::Ok);
     }
 
-    fn execute(&mut self, request: &Request<'_>) -> Response {
-        let response = if self.worker.is_draining() {
-            Response::Refused(Refusal::Busy)
-        } else {
-            self.uncommitted |= request.is_write();
-            execute(request, &self.store, self.now).unwrap_or_else(|error| {
-                self.worker.report(self.now, &error);
-                Response::Refused(Refusal::StorageFailed)
-            })
-        };
-        self.record(Op::of(request), &response);
-        response
+    /// Carries out `request`, or puts it in line if it waits for the disk or for an earlier one.
+    async fn carry_out(&mut self, request: Request<'_>, reply: Reply) -> io::Result<()> {
+        if self.answers.is_waiting() {
+            if request.key().is_none() || self.answers.is_full() {
+                self.finish_waiting().await?;
+            } else if self.answers.must_follow(&request) {
+                self.answers.wait(request, reply, None);
+                return Ok(());
+            }
+        }
+        if request.is_write() {
+            self.wait_for_room().await?;
+        }
+        match self.execute(&request) {
+            Ok(response) => self.compose(&request, reply, &response, false),
+            Err(loading) => self.answers.wait(request, reply, Some(loading)),
+        }
+        Ok(())
     }
 
-    fn reply(&mut self, response: &Response, noreply: bool) {
-        if !noreply {
-            text::compose(response, &[], false, &mut self.output);
+    /// Waits until everything before the next request has been answered.
+    async fn finish_waiting(&mut self) -> io::Result<()> {
+        while self.answers.is_waiting() {
+            self.answer_first().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the first request in line, and answers it.
+    async fn answer_first(&mut self) -> io::Result<()> {
+        while let Some(first) = self.answers.first() {
+            if let Some(loading) = first.loading.clone() {
+                if !loading.is_finished() {
+                    self.send().await?;
+                }
+                let loaded = loading.finished().await;
+                self.begin_batch();
+                if let Err(failure) = loaded {
+                    self.give_up_first(&failure);
+                    break;
+                }
+            }
+            if self.try_first() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out the first request in line. `false` when it must wait again.
+    fn try_first(&mut self) -> bool {
+        // Taken out, so that its key may be looked at while the answers are written.
+        let Some(first) = self.answers.take_first() else {
+            return true;
+        };
+        match self.execute(&first.request.as_request()) {
+            Ok(response) => {
+                self.compose(&first.request.as_request(), first.reply, &response, true);
+                self.answers.release(first);
+                true
+            }
+            Err(loading) => {
+                self.answers.put_first(first, loading);
+                false
+            }
+        }
+    }
+
+    /// The disk failed for the first request in line.
+    fn give_up_first(&mut self, failure: &StoreError) {
+        self.worker.report(self.now, failure);
+        if let Some(first) = self.answers.take_first() {
+            let response = Response::Refused(Refusal::StorageFailed);
+            self.compose(&first.request.as_request(), first.reply, &response, true);
+            self.answers.release(first);
+        }
+    }
+
+    /// Waits while the disk does not keep up with what is written.
+    async fn wait_for_room(&mut self) -> io::Result<()> {
+        while self.store.room() == Room::Soon {
+            self.send().await?;
+            self.store.more_room().await;
+            self.begin_batch();
+        }
+        Ok(())
+    }
+
+    /// The response, or what must come from the disk first.
+    fn execute(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
+        let response = self.respond(request)?;
+        self.record(Op::of(request), &response);
+        Ok(response)
+    }
+
+    fn respond(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
+        if self.worker.is_draining() {
+            return Ok(Response::Refused(Refusal::Busy));
+        }
+        if request.is_write() && self.store.room() == Room::None {
+            return Ok(Response::Refused(Refusal::OutOfMemory));
+        }
+        self.uncommitted |= request.is_write();
+        match execute(request, &self.store, self.now) {
+            Ok(response) => Ok(response),
+            Err(Blocked::Loading(loading)) => Err(loading),
+            Err(Blocked::Failed(failure)) => {
+                self.worker.report(self.now, &failure);
+                Ok(Response::Refused(Refusal::StorageFailed))
+            }
+        }
+    }
+
+    /// Writes the answer to the next request, or to the `first` in line.
+    fn compose(&mut self, request: &Request<'_>, reply: Reply, response: &Response, first: bool) {
+        let out = if first {
+            &mut self.answers.ready
+        } else {
+            self.answers.next()
+        };
+        match (reply, response) {
+            (Reply::None, _) => {}
+            // Between the items of a get there is no room for an error: the item is missing.
+            (Reply::Value { .. }, Response::Refused(_)) => {}
+            (Reply::Value { with_cas }, response) => {
+                text::compose(response, request.key().unwrap_or_default(), with_cas, out);
+            }
+            (Reply::Line, response) => text::compose(response, &[], false, out),
         }
     }
 
     /// Sends what has come together, and lets other connections have their turn.
     async fn give_way(&mut self) -> io::Result<()> {
         self.commands_this_turn += 1;
-        if self.output.len() >= MAX_BATCH {
+        if self.answers.ready.len() >= MAX_BATCH {
             self.send().await?;
         } else if self.commands_this_turn >= COMMANDS_PER_TURN {
             tokio::task::yield_now().await;

@@ -11,12 +11,12 @@ use prometheus::proto::{
 };
 
 use super::{Metrics, Op, Outcome};
-use crate::store::RocksFigures;
+use crate::store::{RocksFigures, StoreFigures};
 
 /// What a scrape looks at.
 pub struct Scrape<'a> {
     pub metrics: &'a Metrics,
-    pub rocks: RocksFigures,
+    pub store: StoreFigures,
     pub ready: bool,
     pub max_connections: u64,
     pub database_set_aside: bool,
@@ -26,7 +26,8 @@ pub struct Scrape<'a> {
 pub fn render(scrape: &Scrape<'_>) -> Result<String, prometheus::Error> {
     let mut families = command_families(scrape.metrics);
     families.extend(traffic_families(scrape));
-    families.extend(rocks_families(&scrape.rocks));
+    families.extend(store_families(&scrape.store));
+    families.extend(rocks_families(&scrape.store.rocks));
     // The encoder refuses families without a series, which is what no command yet looks like.
     families.retain(|family| !family.get_metric().is_empty());
     TextEncoder::new().encode_to_string(&families)
@@ -109,6 +110,79 @@ fn traffic_families(scrape: &Scrape<'_>) -> Vec<MetricFamily> {
             "petracache_written_bytes_total",
             "Sent to clients.",
             totals.bytes_written,
+        ),
+    ]
+}
+
+fn store_families(store: &StoreFigures) -> Vec<MetricFamily> {
+    let (memory, flush) = (&store.memory, &store.flush);
+    let evictions = [
+        ("unread", memory.evicted_unread),
+        ("read", memory.evicted_read),
+    ];
+    vec![
+        gauge(
+            "petracache_tier_items",
+            "Items in the memory tier.",
+            memory.items,
+        ),
+        gauge(
+            "petracache_tier_bytes",
+            "Memory that the items in the memory tier take.",
+            memory.bytes,
+        ),
+        gauge(
+            "petracache_tier_limit_bytes",
+            "Memory that the memory tier may take.",
+            store.tier_limit,
+        ),
+        gauge(
+            "petracache_dirty_bytes",
+            "Written by clients and not by write-behind yet.",
+            memory.dirty_bytes,
+        ),
+        family(
+            "petracache_tier_evictions_total",
+            "Items that left the memory tier to make room; they stay on the disk.",
+            MetricType::COUNTER,
+            evictions
+                .map(|(reason, count)| labelled(counter_metric(count), &[("item", reason)]))
+                .into(),
+        ),
+        counter(
+            "petracache_disk_reads_total",
+            "Items that were looked for on the disk.",
+            store.disk_reads,
+        ),
+        gauge(
+            "petracache_disk_reads_waiting",
+            "Reads that wait for a thread.",
+            store.disk_reads_waiting,
+        ),
+        counter(
+            "petracache_flushed_items_total",
+            "Items that write-behind has written.",
+            flush.items,
+        ),
+        counter(
+            "petracache_flushed_bytes_total",
+            "Bytes that write-behind has written.",
+            flush.bytes,
+        ),
+        gauge_f64(
+            "petracache_flush_pass_seconds",
+            "How long the last pass of write-behind took.",
+            flush.last_pass.as_secs_f64(),
+        ),
+        gauge_f64(
+            "petracache_flush_lag_seconds",
+            "How old what is not on the disk is at most.",
+            flush.lag.as_secs_f64(),
+        ),
+        gauge(
+            "petracache_flush_failing",
+            "1 while the disk takes no writes.",
+            flush.failing.into(),
         ),
     ]
 }
@@ -209,8 +283,12 @@ fn counter(name: &str, help: &str, count: u64) -> MetricFamily {
 }
 
 fn gauge(name: &str, help: &str, value: u64) -> MetricFamily {
+    gauge_f64(name, help, value as f64)
+}
+
+fn gauge_f64(name: &str, help: &str, value: f64) -> MetricFamily {
     let mut gauge = Gauge::default();
-    gauge.set_value(value as f64);
+    gauge.set_value(value);
     family(
         name,
         help,

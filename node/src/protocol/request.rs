@@ -95,7 +95,50 @@ pub enum Stats {
     Reset,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// The key it is about; `flush_all` is about all.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match *self {
+            Self::Get { key, .. }
+            | Self::Store { key, .. }
+            | Self::Delete { key }
+            | Self::Arithmetic { key, .. }
+            | Self::Touch { key, .. }
+            | Self::StoreTooLarge { key, .. } => Some(key),
+            Self::FlushAll { .. } => None,
+        }
+    }
+
+    /// The same request with another key and other data, where it has them.
+    fn with<'b>(self, key: &'b [u8], data: &'b [u8]) -> Request<'b> {
+        match self {
+            Self::Get { touch, .. } => Request::Get { key, touch },
+            Self::Store {
+                mode,
+                flags,
+                exptime,
+                ..
+            } => Request::Store {
+                mode,
+                key,
+                flags,
+                exptime,
+                data,
+            },
+            Self::Delete { .. } => Request::Delete { key },
+            Self::Arithmetic {
+                direction, delta, ..
+            } => Request::Arithmetic {
+                direction,
+                key,
+                delta,
+            },
+            Self::Touch { exptime, .. } => Request::Touch { key, exptime },
+            Self::FlushAll { delay } => Request::FlushAll { delay },
+            Self::StoreTooLarge { mode, .. } => Request::StoreTooLarge { mode, key },
+        }
+    }
+
     /// Whether the answer promises something about the disk.
     pub fn is_write(&self) -> bool {
         match self {
@@ -107,5 +150,37 @@ impl Request<'_> {
             | Self::FlushAll { .. }
             | Self::StoreTooLarge { .. } => true,
         }
+    }
+}
+
+/// A request that outlives the buffer it was read from.
+#[derive(Debug)]
+pub struct OwnedRequest {
+    key: Box<[u8]>,
+    data: Box<[u8]>,
+    /// With neither key nor data.
+    rest: Request<'static>,
+}
+
+impl OwnedRequest {
+    pub fn new(request: Request<'_>) -> Self {
+        let data = match request {
+            Request::Store { data, .. } => data,
+            _ => &[],
+        };
+        Self {
+            key: request.key().unwrap_or_default().into(),
+            data: data.into(),
+            rest: request.with(&[], &[]),
+        }
+    }
+
+    pub fn as_request(&self) -> Request<'_> {
+        self.rest.with(&self.key, &self.data)
+    }
+
+    /// What it takes in memory beside itself, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.data.len()
     }
 }

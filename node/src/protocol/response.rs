@@ -39,6 +39,8 @@ pub enum Refusal {
     TooLarge,
     /// The node is about to stop; routers ask another one.
     Busy,
+    /// The disk takes nothing, and memory holds as much for it as it may.
+    OutOfMemory,
     /// The disk failed. The log says how.
     StorageFailed,
     /// Clients may not stop the node.

@@ -44,7 +44,9 @@ pub(super) struct DropDeadFilter {
 impl CompactionFilter for DropDeadFilter {
     fn filter(&mut self, _level: u32, _key: &[u8], value: &[u8]) -> CompactionDecision {
         match record::header(value) {
-            Some(header) if !self.liveness.is_live(header, self.now) => CompactionDecision::Remove,
+            Some(header) if !self.liveness.is_live(header.attributes, self.now) => {
+                CompactionDecision::Remove
+            }
             // What is not understood is not ours to delete.
             _ => CompactionDecision::Keep,
         }

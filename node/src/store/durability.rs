@@ -1,6 +1,7 @@
 //! What an acknowledged write survives.
 //!
-//! Owns the modes and the timer of mode `interval`. It does not know what is written.
+//! Owns the modes, and the thread of mode `interval` that has the log synced. When something is written to the log is
+//! decided in [`super::flush`].
 //!
 //! | mode       | an acknowledged write is ...                | a killed process loses | a dead machine loses |
 //! |------------|---------------------------------------------|------------------------|----------------------|
@@ -45,19 +46,20 @@ impl Durability {
     }
 }
 
-/// Flushes the log on a timer, on its own thread, until it is dropped.
-pub(super) struct LogFlusher {
+/// Syncs the log on a timer until it is dropped. On its own thread, so that what comes meanwhile is logged however long
+/// the disk takes.
+pub(super) struct LogSyncer {
     /// Dropped first, which ends the thread at once.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl LogFlusher {
+impl LogSyncer {
     pub(super) fn start(rocks: Arc<Rocks>, interval: Duration) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
-            .name("log-flusher".into())
-            .spawn(move || flush_until(&stopped, &rocks, interval))?;
+            .name("log-syncer".into())
+            .spawn(move || sync_until(&stopped, &rocks, interval))?;
         Ok(Self {
             stop: Some(stop),
             thread: Some(thread),
@@ -65,26 +67,25 @@ impl LogFlusher {
     }
 }
 
-impl Drop for LogFlusher {
+impl Drop for LogSyncer {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            error!("the thread that flushes the log has panicked");
+            error!("the thread that syncs the log has panicked");
         }
     }
 }
 
-/// Ticks keep their distance however long a flush takes, so that what is not logged is never older than the
-/// interval unless the disk is slower than it.
-fn flush_until(stopped: &mpsc::Receiver<()>, rocks: &Rocks, interval: Duration) {
+/// Ticks keep their distance however long a sync takes.
+fn sync_until(stopped: &mpsc::Receiver<()>, rocks: &Rocks, interval: Duration) {
     let mut tick = Instant::now() + interval;
     while let Err(RecvTimeoutError::Timeout) =
         stopped.recv_timeout(tick.saturating_duration_since(Instant::now()))
     {
         if let Err(error) = rocks.flush_log(true) {
-            error!(%error, "cannot flush the log: writes since the last flush would be lost by a crash");
+            error!(%error, "cannot sync the log: a machine that dies would lose what is in it");
         }
         tick = (tick + interval).max(Instant::now());
     }

@@ -1,8 +1,23 @@
 //! What the cache keeps under a key, and when it stops being there.
 //!
-//! Owns the item's fields and memcached's rule for expiration times. It knows no protocol and no disk.
+//! Owns the item and memcached's rule for expiration times. It knows no protocol and no disk.
+//!
+//! ```text
+//!   one allocation, shared by reference count
+//!   ┌───────┬────────┬─────┬───────┬────────┬──────────┬─────────┬──────┬─────────┬─────────┬──────────┐
+//!   │ count │ length │ cas │ flags │ expiry │ accessed │ written │ bits │ key len │ key ... │ data ... │
+//!   │   8   │   8    │  8  │   8   │   4    │    4     │    4    │  2   │    1 +1 │         │          │
+//!   └───────┴────────┴─────┴───────┴────────┴──────────┴─────────┴──────┴─────────┴─────────┴──────────┘
+//! ```
+//!
+//! Key, data, flags and cas of an item never change: another value is another item. What does change (expiry, last
+//! access, marks) is atomic, and is only changed under the lock of the item's shard.
 
-use bytes::Bytes;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use triomphe::ThinArc;
 
 use crate::clock::UnixSeconds;
 
@@ -15,15 +30,219 @@ const ITEM_OVERHEAD: usize = 48 + 8 + 1 + 2;
 /// memcached keeps flags only when they are not zero.
 const FLAGS_OVERHEAD: usize = 4;
 
-/// One stored value with its attributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+/// Key and data are brought together here before they are allocated as one; a larger item gets a buffer of its own.
+const MAX_SCRATCH: usize = 64 << 10;
+
+/// One version of what is stored under a key. Cheap to clone: clones are the same item.
+#[derive(Clone)]
+pub struct Item(ThinArc<Head, u8>);
+
+struct Head {
+    cas: u64,
+    flags: u64,
+    expiry: AtomicU32,
+    accessed: AtomicU32,
+    written: AtomicU32,
+    marks: AtomicU16,
+    key_len: u8,
+}
+
+/// What there is to say about an item beside its key and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
     /// Opaque to us. 32 bits for memcached's clients, 64 for mcrouter's.
     pub flags: u64,
     pub expiry: Expiry,
     /// Unique among all versions of all items of this node, across restarts; larger means written later.
     pub cas: u64,
-    pub data: Bytes,
+}
+
+impl Item {
+    /// An item that is used for the first time `now`. The key is at most 255 bytes long.
+    pub fn new(key: &[u8], attributes: Attributes, data: &[u8], now: UnixSeconds) -> Self {
+        let head = Head {
+            cas: attributes.cas,
+            flags: attributes.flags,
+            expiry: AtomicU32::new(attributes.expiry.to_raw()),
+            accessed: AtomicU32::new(now.0),
+            written: AtomicU32::new(now.0),
+            marks: AtomicU16::new(0),
+            key_len: u8::try_from(key.len()).expect("a key is at most 250 bytes long"),
+        };
+        Self(with_joined(key, data, |joined| {
+            ThinArc::from_header_and_slice(head, joined)
+        }))
+    }
+
+    pub fn key(&self) -> &[u8] {
+        &self.0.slice[..self.head().key_len.into()]
+    }
+
+    pub fn data(&self) -> &[u8] {
+        &self.0.slice[self.head().key_len.into()..]
+    }
+
+    pub fn flags(&self) -> u64 {
+        self.head().flags
+    }
+
+    pub fn cas(&self) -> u64 {
+        self.head().cas
+    }
+
+    pub fn expiry(&self) -> Expiry {
+        Expiry(self.head().expiry.load(Ordering::Relaxed))
+    }
+
+    pub fn attributes(&self) -> Attributes {
+        Attributes {
+            flags: self.flags(),
+            expiry: self.expiry(),
+            cas: self.cas(),
+        }
+    }
+
+    /// When it was last read or written by a client. Not kept on the disk: an item that comes from there starts anew.
+    pub fn accessed(&self) -> UnixSeconds {
+        UnixSeconds(self.head().accessed.load(Ordering::Relaxed))
+    }
+
+    /// When it was last put in line for the disk, and so roughly how old its record there is.
+    pub(super) fn written(&self) -> UnixSeconds {
+        UnixSeconds(self.head().written.load(Ordering::Relaxed))
+    }
+
+    pub fn has(&self, mark: Marks) -> bool {
+        self.marks().has(mark)
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        Marks(self.head().marks.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_marks(&self, marks: Marks) {
+        self.head().marks.store(marks.0, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_expiry(&self, expiry: Expiry) {
+        self.head().expiry.store(expiry.to_raw(), Ordering::Relaxed);
+    }
+
+    pub(super) fn set_written(&self, now: UnixSeconds) {
+        self.head().written.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Writes only what is new, because an item that is read by many is in the caches of many processors.
+    pub(super) fn set_accessed(&self, now: UnixSeconds) {
+        if self.accessed() != now {
+            self.head().accessed.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.head(), other.head())
+    }
+
+    /// The memory that the item takes, in bytes: its allocation, rounded up as the allocator does.
+    pub(super) fn footprint(&self) -> usize {
+        footprint(self.0.slice.len())
+    }
+
+    fn head(&self) -> &Head {
+        &self.0.header.header
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.attributes() == other.attributes() && self.0.slice == other.0.slice
+    }
+}
+
+impl Eq for Item {}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("attributes", &self.attributes())
+            .field("data", &String::from_utf8_lossy(self.data()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Facts about an item, as a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(u16);
+
+impl Marks {
+    /// A client has read it.
+    pub const FETCHED: Self = Self(1);
+    /// Must be written to the disk.
+    pub(super) const DIRTY: Self = Self(1 << 1);
+    /// Is being written to the disk.
+    pub(super) const FLUSHING: Self = Self(1 << 2);
+    /// There is no item under this key, whatever the disk says.
+    pub(super) const ABSENT: Self = Self(1 << 3);
+    /// In the main queue of its shard, not in the small one.
+    pub(super) const IN_MAIN: Self = Self(1 << 4);
+    const USES_SHIFT: u16 = 5;
+    /// How often it was read since it was last considered for eviction, 3 for more.
+    pub(super) const USES: Self = Self(3 << Self::USES_SHIFT);
+
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(super) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) const fn only(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(super) fn uses(self) -> u16 {
+        (self.0 & Self::USES.0) >> Self::USES_SHIFT
+    }
+
+    pub(super) fn with_uses(self, uses: u16) -> Self {
+        self.without(Self::USES)
+            .with(Self(uses.min(3) << Self::USES_SHIFT))
+    }
+}
+
+/// Calls `use_joined` with `key` and `data` as one slice.
+fn with_joined<R>(key: &[u8], data: &[u8], use_joined: impl FnOnce(&[u8]) -> R) -> R {
+    thread_local! {
+        static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    if key.len() + data.len() > MAX_SCRATCH {
+        return use_joined(&[key, data].concat());
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        scratch.extend_from_slice(key);
+        scratch.extend_from_slice(data);
+        use_joined(scratch)
+    })
+}
+
+/// What key and data of `len` bytes take: with the item's head, rounded up to the allocator's next size. Its sizes are
+/// the multiples of 16 up to 128, and from there four to each power of two.
+fn footprint(len: usize) -> usize {
+    const HEAD: usize = size_of::<Head>() + 2 * size_of::<usize>();
+    let size = HEAD + len;
+    let step = if size <= 128 {
+        16
+    } else {
+        size.next_power_of_two() >> 3
+    };
+    size.next_multiple_of(step)
 }
 
 /// The bytes an item counts for against the item size limit.
@@ -114,6 +333,40 @@ mod tests {
         assert!(expiry.has_passed(NOW.plus(10)));
         assert!(!Expiry::NEVER.has_passed(UnixSeconds(u32::MAX)));
         assert!(Expiry::PAST.has_passed(NOW));
+    }
+
+    #[test]
+    fn key_and_data_are_what_was_put_in() {
+        let attributes = Attributes {
+            flags: 7,
+            expiry: Expiry::NEVER,
+            cas: 3,
+        };
+        for len in [0, 1, 1000, MAX_SCRATCH, MAX_SCRATCH + 1] {
+            let data = vec![b'x'; len];
+            let item = Item::new(b"key", attributes, &data, NOW);
+            assert_eq!(
+                (item.key(), item.data(), item.attributes()),
+                (&b"key"[..], &data[..], attributes)
+            );
+        }
+    }
+
+    #[test]
+    fn an_item_takes_what_the_allocator_gives_it() {
+        assert_eq!(size_of::<Head>(), 32);
+        let sizes = [
+            (0, 48),
+            (1, 64),
+            (80, 128),
+            (81, 160),
+            (112, 160),
+            (113, 192),
+            (1000, 1280),
+        ];
+        for (len, expected) in sizes {
+            assert_eq!(footprint(len), expected, "{len} bytes of key and data");
+        }
     }
 
     #[test]

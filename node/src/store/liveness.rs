@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::clock::UnixSeconds;
 
-use super::record::Header;
+use super::item::Attributes;
 
 /// Everything written before a `flush_all` has a smaller cas than everything after it, so that one number
 /// says what is dead.
@@ -20,9 +20,9 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Whether a record may be served.
-    pub(super) fn is_live(&self, header: Header, now: UnixSeconds) -> bool {
-        header.cas >= self.dead_below() && !header.expiry.has_passed(now)
+    /// Whether an item with these attributes may be served.
+    pub(super) fn is_live(&self, item: Attributes, now: UnixSeconds) -> bool {
+        item.cas >= self.dead_below() && !item.expiry.has_passed(now)
     }
 
     pub(super) fn dead_below(&self) -> u64 {
@@ -54,8 +54,8 @@ mod tests {
 
     const NOW: UnixSeconds = UnixSeconds(1000);
 
-    fn header(cas: u64, expiry: u32) -> Header {
-        Header {
+    fn item(cas: u64, expiry: u32) -> Attributes {
+        Attributes {
             expiry: Expiry::from_raw(expiry),
             flags: 0,
             cas,
@@ -65,12 +65,12 @@ mod tests {
     #[test]
     fn a_record_lives_until_it_expires_or_is_flushed() {
         let liveness = Liveness::default();
-        assert!(liveness.is_live(header(5, 0), NOW));
-        assert!(liveness.is_live(header(5, 1001), NOW));
-        assert!(!liveness.is_live(header(5, 1000), NOW));
+        assert!(liveness.is_live(item(5, 0), NOW));
+        assert!(liveness.is_live(item(5, 1001), NOW));
+        assert!(!liveness.is_live(item(5, 1000), NOW));
         liveness.flush_below(6);
-        assert!(!liveness.is_live(header(5, 0), NOW));
-        assert!(liveness.is_live(header(6, 0), NOW));
+        assert!(!liveness.is_live(item(5, 0), NOW));
+        assert!(liveness.is_live(item(6, 0), NOW));
     }
 
     #[test]

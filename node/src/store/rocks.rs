@@ -7,7 +7,8 @@ use std::path::Path;
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    DataBlockIndexType, LogLevel, Options, WriteBatch, WriteOptions, properties,
+    DataBlockIndexType, ErrorKind, LogLevel, Options, ReadOptions, ReadTier, WriteBatch,
+    WriteOptions, properties,
 };
 
 use super::compaction::DropDead;
@@ -52,9 +53,41 @@ impl Mark {
     }
 }
 
+/// What RocksDB knows without the disk.
+pub(super) enum InMemory<'a> {
+    Record(DBPinnableSlice<'a>),
+    Nothing,
+    /// The disk must be asked.
+    OnDisk,
+}
+
+/// Writes that are made together.
+#[derive(Default)]
+pub(super) struct Batch {
+    writes: WriteBatch,
+    record: Vec<u8>,
+}
+
+impl Batch {
+    /// Adds the record that `encode` writes into a buffer.
+    pub(super) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) {
+        encode(&mut self.record);
+        self.writes.put(key, &self.record);
+    }
+
+    pub(super) fn delete(&mut self, key: &[u8]) {
+        self.writes.delete(key);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.writes.size_in_bytes()
+    }
+}
+
 /// An open database.
 pub(super) struct Rocks {
     db: DB,
+    from_memory: ReadOptions,
     item_writes: WriteOptions,
     mark_writes: WriteOptions,
     block_cache: Cache,
@@ -77,8 +110,11 @@ impl Rocks {
         item_writes.disable_wal(options.durability == Durability::None);
         let mut mark_writes = WriteOptions::default();
         mark_writes.set_sync(true);
+        let mut from_memory = ReadOptions::default();
+        from_memory.set_read_tier(ReadTier::BlockCache);
         Ok(Self {
             db,
+            from_memory,
             item_writes,
             mark_writes,
             block_cache,
@@ -90,13 +126,26 @@ impl Rocks {
         self.db.get_pinned(key)
     }
 
-    /// Writes a record; how durable it is afterwards depends on the mode and on [`Rocks::flush_log`].
-    pub(super) fn put(&self, key: &[u8], record: &[u8]) -> Result<(), rocksdb::Error> {
-        self.db.put_opt(key, record, &self.item_writes)
+    /// The record under `key` as far as RocksDB can tell without the disk. Does not block.
+    pub(super) fn get_from_memory(&self, key: &[u8]) -> Result<InMemory<'_>, rocksdb::Error> {
+        match self.db.get_pinned_opt(key, &self.from_memory) {
+            Ok(Some(record)) => Ok(InMemory::Record(record)),
+            Ok(None) => Ok(InMemory::Nothing),
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok(InMemory::OnDisk),
+            Err(error) => Err(error),
+        }
     }
 
-    pub(super) fn delete(&self, key: &[u8]) -> Result<(), rocksdb::Error> {
-        self.db.delete_opt(key, &self.item_writes)
+    /// Writes the batch and empties it; how durable it is afterwards depends on the mode and on [`Rocks::flush_log`].
+    pub(super) fn write(&self, batch: &mut Batch) -> Result<(), rocksdb::Error> {
+        let result = self.db.write_opt(&batch.writes, &self.item_writes);
+        batch.writes.clear();
+        result
+    }
+
+    /// Tries to go on after the disk has failed.
+    pub(super) fn resume(&self) -> Result<(), rocksdb::Error> {
+        self.db.resume()
     }
 
     /// What was last written under `mark`.

@@ -41,7 +41,7 @@ fn metrics_count_what_clients_did() {
         "petracache_connections_accepted_total 1",
         "petracache_ready 1",
         "petracache_database_set_aside 0",
-        "petracache_rocksdb_items_estimated 1",
+        "petracache_tier_items 1",
     ] {
         assert!(
             page.lines().any(|have| have == line),

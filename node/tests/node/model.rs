@@ -10,7 +10,7 @@ use petra_node::store::Store;
 use petra_node::store::item::Exptime;
 use proptest::prelude::*;
 
-use crate::store::{TestClock, open};
+use crate::store::{TestClock, compact, done, open};
 
 /// Few keys, so that commands meet.
 const KEYS: [&[u8]; 3] = [b"a", b"b", b"key with any bytes \xff\0"];
@@ -173,7 +173,7 @@ impl Run {
 
     fn ask(&self, request: Request<'_>) -> Response {
         let store = self.store.as_ref().expect("open");
-        execute(&request, store, self.clock.now()).expect("carried out")
+        done(|| execute(&request, store, self.clock.now()))
     }
 
     fn step(&mut self, step: Step) {
@@ -237,7 +237,7 @@ impl Run {
                 );
             }
             Step::Wait(seconds) => self.clock.advance(seconds),
-            Step::Compact => self.store.as_ref().expect("open").compact(),
+            Step::Compact => compact(self.store.as_ref().expect("open")),
             Step::Restart => {
                 let store = self.store.take().expect("open");
                 store.close().expect("closed");
@@ -259,8 +259,8 @@ impl Run {
         let Response::Hit(item) = response else {
             panic!("{response:?} instead of {entry:?}")
         };
-        assert_eq!((item.flags, &item.data[..]), (entry.flags, &entry.data[..]));
-        self.model.check_cas(key, item.cas);
+        assert_eq!((item.flags(), item.data()), (entry.flags, &entry.data[..]));
+        self.model.check_cas(key, item.cas());
         if let Some(exptime) = touch {
             let now = self.now();
             self.model.entries.get_mut(&key).expect("there").expiry = expiry(exptime, now);
@@ -275,7 +275,7 @@ impl Run {
                 key: KEYS[key],
                 touch: None,
             }) {
-                Response::Hit(item) => StoreMode::Cas(item.cas),
+                Response::Hit(item) => StoreMode::Cas(item.cas()),
                 _ => StoreMode::Cas(0),
             },
         }
@@ -371,7 +371,7 @@ impl Run {
             panic!("the counter is gone");
         };
         self.model
-            .put(key, old.flags, old.expiry, item.data.to_vec());
+            .put(key, old.flags, old.expiry, item.data().to_vec());
     }
 }
 

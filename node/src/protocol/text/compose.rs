@@ -17,13 +17,13 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
         Response::Hit(item) => {
             out.extend_from_slice(b"VALUE ");
             out.extend_from_slice(key);
-            push_number(b' ', item.flags, out);
-            push_number(b' ', item.data.len() as u64, out);
+            push_number(b' ', item.flags(), out);
+            push_number(b' ', item.data().len() as u64, out);
             if with_cas {
-                push_number(b' ', item.cas, out);
+                push_number(b' ', item.cas(), out);
             }
             out.extend_from_slice(b"\r\n");
-            out.extend_from_slice(&item.data);
+            out.extend_from_slice(item.data());
             b"\r\n"
         }
         Response::Number(number) => {
@@ -66,6 +66,7 @@ fn refusal_line(refusal: Refusal) -> &'static [u8] {
         Refusal::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
         // mcrouter reads the number as its result "busy" and asks the next server, without marking this one.
         Refusal::Busy => b"SERVER_ERROR 307 busy\r\n",
+        Refusal::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
         Refusal::StorageFailed => b"SERVER_ERROR storage failed\r\n",
         Refusal::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
     }

@@ -1,0 +1,177 @@
+//! Reading from the disk without holding anybody up.
+//!
+//! Owns the threads that wait for the disk, and what others wait on meanwhile. What was read goes into the memory
+//! tier, and whoever waited asks again.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, atomic::AtomicU64};
+use std::thread::{self, JoinHandle};
+use std::{fmt, io};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::StoreError;
+use super::item::{Attributes, Expiry, Item};
+use super::memory::{Memory, Place};
+use super::record;
+use super::rocks::Rocks;
+use crate::clock::UnixSeconds;
+
+/// Disks answer several at a time; more than these wait for each other there.
+const THREADS: usize = 8;
+
+/// A key that is being read from the disk.
+#[derive(Clone, Default)]
+pub struct Loading(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    done: CancellationToken,
+    failure: OnceLock<StoreError>,
+}
+
+impl Loading {
+    /// Returns when the disk has answered. The request may be tried again then, unless the disk failed.
+    pub async fn finished(&self) -> Result<(), StoreError> {
+        self.0.done.cancelled().await;
+        match self.0.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.0.done.is_cancelled()
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn finish(&self, result: Result<(), StoreError>) {
+        if let Err(failure) = result {
+            // Only one thread finishes a load, once.
+            let _ = self.0.failure.set(failure);
+        }
+        self.0.done.cancel();
+    }
+}
+
+impl fmt::Debug for Loading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loading")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Job {
+    key: Box<[u8]>,
+    place: Place,
+    loading: Loading,
+    now: UnixSeconds,
+}
+
+/// The threads that read. Dropping it waits for what is being read.
+pub(super) struct Loaders {
+    jobs: Option<Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+    loads: Arc<AtomicU64>,
+}
+
+impl Loaders {
+    pub(super) fn start(memory: &Arc<Memory>, rocks: &Arc<Rocks>) -> io::Result<Self> {
+        // Bounded by what the connections may have under way.
+        let (jobs, queue) = unbounded();
+        let loads = Arc::new(AtomicU64::new(0));
+        let threads = (0..THREADS)
+            .map(|index| {
+                let (memory, rocks) = (Arc::clone(memory), Arc::clone(rocks));
+                let (queue, loads) = (queue.clone(), Arc::clone(&loads));
+                thread::Builder::new()
+                    .name(format!("loader-{index}"))
+                    .spawn(move || load_all(&queue, &memory, &rocks, &loads))
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            jobs: Some(jobs),
+            threads,
+            loads,
+        })
+    }
+
+    /// Reads `key` for `loading`, which its shard knows of.
+    pub(super) fn load(&self, key: &[u8], place: Place, loading: &Loading, now: UnixSeconds) {
+        let job = Job {
+            key: key.into(),
+            place,
+            loading: loading.clone(),
+            now,
+        };
+        // The threads live as long as `self`.
+        let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
+    }
+
+    /// Reads from the disk since the start.
+    pub(super) fn count(&self) -> u64 {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    /// Reads that wait for a thread.
+    pub(super) fn waiting(&self) -> usize {
+        self.jobs.as_ref().map_or(0, Sender::len)
+    }
+}
+
+impl Drop for Loaders {
+    fn drop(&mut self) {
+        self.jobs.take();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                error!("a thread that reads from the disk has panicked");
+            }
+        }
+    }
+}
+
+fn load_all(queue: &Receiver<Job>, memory: &Memory, rocks: &Rocks, loads: &AtomicU64) {
+    while let Ok(job) = queue.recv() {
+        let result = load(&job, memory, rocks);
+        loads.fetch_add(1, Ordering::Relaxed);
+        job.loading.finish(result);
+    }
+}
+
+fn load(job: &Job, memory: &Memory, rocks: &Rocks) -> Result<(), StoreError> {
+    let read = rocks.get(&job.key).map_err(StoreError::Read);
+    let mut shard = memory.lock(job.place);
+    if !shard.end_load(&job.key, &job.loading) {
+        // Somebody has written meanwhile, so that what was read is history.
+        return Ok(());
+    }
+    let hash = shard.hash();
+    match read? {
+        Some(record) => match record::header(&record) {
+            Some(header) => {
+                let item = record::item(&job.key, header, &record, job.now);
+                shard.keep(hash, item);
+                shard.make_room();
+            }
+            None => shard.keep_absent(hash, absent(&job.key, job.now)),
+        },
+        None => shard.keep_absent(hash, absent(&job.key, job.now)),
+    }
+    Ok(())
+}
+
+/// What stands in the memory tier for a key that has no item.
+pub(super) fn absent(key: &[u8], now: UnixSeconds) -> Item {
+    let nothing = Attributes {
+        flags: 0,
+        expiry: Expiry::NEVER,
+        cas: u64::MAX,
+    };
+    Item::new(key, nothing, b"", now)
+}
