@@ -47,7 +47,7 @@ use liveness::Liveness;
 pub use load::Loading;
 use load::{Loaders, absent};
 pub use memory::ShardFigures as MemoryFigures;
-use memory::{Found, Locked, Memory};
+use memory::{Found, Locked, Memory, count_use};
 pub use open::OpenError;
 use open::open_or_set_aside;
 pub use rocks::RocksFigures;
@@ -206,13 +206,11 @@ impl Store {
     pub fn get(&self, key: &[u8], now: UnixSeconds) -> Result<Option<Item>, Blocked> {
         self.carry_out_due_flush(now)?;
         let mut shard = self.memory.lock(self.memory.place(key));
-        let Some(slot) = self.resident(&mut shard, key, now)? else {
-            return Ok(None);
-        };
-        shard.use_item(slot, now);
-        let item = shard.item(slot).clone();
-        shard.make_room();
-        Ok(Some(item))
+        let item = self.resident(&mut shard, key, now)?;
+        if let Some(item) = &item {
+            count_use(item, now);
+        }
+        Ok(item)
     }
 
     /// Puts an item under `key` whatever was there, and returns its cas.
@@ -254,9 +252,9 @@ impl Store {
         self.carry_out_due_flush(now)?;
         let mut shard = self.memory.lock(self.memory.place(key));
         let hash = shard.hash();
-        let slot = self.resident(&mut shard, key, now)?;
-        let (change, result) = decide(slot.map(|slot| shard.item(slot)));
-        match (change, slot) {
+        let item = self.resident(&mut shard, key, now)?;
+        let (change, result) = decide(item.as_ref());
+        match (change, item) {
             (Change::Put { expiry, .. }, _) if expiry.has_passed(now) => {
                 shard.write_absent(hash, absent(key, now));
             }
@@ -272,15 +270,14 @@ impl Store {
                 let attributes = Attributes { flags, expiry, cas };
                 shard.write(hash, Item::new(key, attributes, &data, now));
             }
-            (Change::Expire(expiry), Some(slot)) => {
-                shard.use_item(slot, now);
-                shard.item(slot).set_expiry(expiry);
-                shard.mark_dirty(slot);
+            (Change::Expire(expiry), Some(item)) => {
+                count_use(&item, now);
+                item.set_expiry(expiry);
+                shard.write_again(hash, &item);
             }
             (Change::Delete, Some(_)) => shard.write_absent(hash, absent(key, now)),
             (Change::Keep, _) | (Change::Expire(_) | Change::Delete, None) => {}
         }
-        shard.make_room();
         Ok(result)
     }
 
@@ -377,17 +374,17 @@ impl Store {
         }
     }
 
-    /// The live item under `key`, in memory from here on.
+    /// The live item under `key`, which has been brought to memory if it was not there.
     fn resident(
         &self,
         shard: &mut Locked<'_>,
         key: &[u8],
         now: UnixSeconds,
-    ) -> Result<Option<u32>, Blocked> {
+    ) -> Result<Option<Item>, Blocked> {
         match shard.find(shard.hash(), key) {
-            Found::Item(slot) => {
-                let attributes = shard.item(slot).attributes();
-                Ok(self.liveness.is_live(attributes, now).then_some(slot))
+            Found::Item(item) => {
+                let live = self.liveness.is_live(item.attributes(), now);
+                Ok(live.then_some(item))
             }
             Found::Absent => Ok(None),
             Found::Loading(loading) => Err(Blocked::Loading(loading)),
@@ -400,14 +397,18 @@ impl Store {
         shard: &mut Locked<'_>,
         key: &[u8],
         now: UnixSeconds,
-    ) -> Result<Option<u32>, Blocked> {
+    ) -> Result<Option<Item>, Blocked> {
         match self.rocks.get_from_memory(key).map_err(StoreError::Read)? {
             InMemory::Nothing => Ok(None),
             InMemory::Record(record) => {
-                let live = record::header(&record)
+                let header = record::header(&record)
                     .filter(|header| self.liveness.is_live(header.attributes, now));
-                let hash = shard.hash();
-                Ok(live.map(|header| shard.keep(hash, record::item(key, header, &record, now))))
+                let item = header.map(|header| record::item(key, header, &record, now));
+                if let Some(item) = &item {
+                    let hash = shard.hash();
+                    shard.keep(hash, item.clone());
+                }
+                Ok(item)
             }
             InMemory::OnDisk => {
                 let loading = shard.begin_load(key);

@@ -157,7 +157,6 @@ fn load(job: &Job, memory: &Memory, rocks: &Rocks) -> Result<(), StoreError> {
             Some(header) => {
                 let item = record::item(&job.key, header, &record, job.now);
                 shard.keep(hash, item);
-                shard.make_room();
             }
             None => shard.keep_absent(hash, absent(&job.key, job.now)),
         },

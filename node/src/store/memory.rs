@@ -5,10 +5,9 @@
 //!
 //! ```text
 //!   key ─► hash ─► shard, under its lock
-//!                  ├── table      hash ─► slot
-//!                  ├── slots      the items
+//!                  ├── table      hash ─► item
 //!                  ├── queues     which item leaves next (see `queues`)
-//!                  ├── dirty      slots that must be written to the disk
+//!                  ├── dirty      items that must be written to the disk
 //!                  └── loading    keys that are being read from the disk
 //! ```
 //!
@@ -26,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::quality::RandomState;
 
 pub use shard::ShardFigures;
-pub(super) use shard::{Found, Shard, Taken};
+pub(super) use shard::{Found, Shard, Taken, count_use};
 
 /// More shards than these gain nothing; each costs some hundred bytes.
 const MAX_SHARDS: usize = 1024;

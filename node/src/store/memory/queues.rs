@@ -10,36 +10,43 @@ use std::collections::VecDeque;
 /// The share of the small queue, as in the paper.
 const SMALL_SHARE: usize = 10;
 
-/// Slots in the order in which they leave. A slot may be vacant: what was in it has been removed.
-#[derive(Debug, Default)]
+/// Stands for an item, whatever its version. No two items of a shard have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) hash: u32,
+    pub(super) number: u32,
+}
+
+/// Tickets in the order in which their items leave. The item may be gone already.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
-    slots: VecDeque<u32>,
+    tickets: VecDeque<Ticket>,
     /// What the items in it take.
     pub(super) bytes: usize,
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, slot: u32, bytes: usize) {
-        self.slots.push_back(slot);
+    pub(super) fn push(&mut self, ticket: Ticket, bytes: usize) {
+        self.tickets.push_back(ticket);
         self.bytes += bytes;
     }
 
-    /// The next slot to consider; its bytes are for the caller to take off.
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        self.slots.pop_front()
+    /// The next to consider; its bytes are for the caller to take off.
+    pub(super) fn pop(&mut self) -> Option<Ticket> {
+        self.tickets.pop_front()
     }
 
     /// Behind all others again, with the bytes that are counted already.
-    pub(super) fn push_again(&mut self, slot: u32) {
-        self.slots.push_back(slot);
+    pub(super) fn push_again(&mut self, ticket: Ticket) {
+        self.tickets.push_back(ticket);
     }
 
-    pub(super) fn retain(&mut self, keep: impl FnMut(&u32) -> bool) {
-        self.slots.retain(keep);
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Ticket) -> bool) {
+        self.tickets.retain(keep);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.tickets.len()
     }
 }
 

@@ -8,17 +8,17 @@ use std::hash::BuildHasher;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
-use super::queues::{Ghosts, Queue, small_limit};
+use super::queues::{Ghosts, Queue, Ticket, small_limit};
 use crate::clock::UnixSeconds;
 use crate::store::item::{Item, Marks};
 use crate::store::load::Loading;
 
-/// What an item costs beside its allocation: its place in the table, in the slots, in a queue and among the ghosts, each
-/// with the room that growing tables keep.
-const BOOKKEEPING: usize = 36;
-/// Slots considered for eviction per item that comes in. What is missed is made up for by the next one.
+/// What an item costs beside its allocation: its place in the table, in a queue and among the ghosts, each with the room
+/// that growing tables keep.
+const BOOKKEEPING: usize = 40;
+/// Items considered for eviction per item that comes in. What is missed is made up for by the next one.
 const MAX_STEPS: usize = 64;
-/// Room that the list of dirty slots keeps when it is empty.
+/// Room that the list of dirty items keeps when it is empty.
 const MAX_SPARE_DIRTY: usize = 1024;
 const UNWRITTEN: Marks = Marks::DIRTY.with(Marks::FLUSHING);
 
@@ -32,16 +32,22 @@ fn table_hash(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Entry {
-    hash: u32,
-    slot: u32,
+    item: Item,
+    ticket: Ticket,
+}
+
+impl Entry {
+    fn holds(&self, hash: u32, key: &[u8]) -> bool {
+        self.ticket.hash == hash && self.item.key() == key
+    }
 }
 
 /// What memory knows about a key.
 pub(in crate::store) enum Found {
     /// This is its item, dead or alive.
-    Item(u32),
+    Item(Item),
     /// It has none: the disk need not be asked.
     Absent,
     /// It is being read from the disk.
@@ -53,7 +59,7 @@ pub(in crate::store) enum Found {
 /// An item that is being written to the disk.
 #[derive(Debug)]
 pub(in crate::store) struct Taken {
-    slot: u32,
+    ticket: Ticket,
     pub(in crate::store) item: Item,
 }
 
@@ -83,14 +89,13 @@ impl ShardFigures {
 pub(in crate::store) struct Shard {
     hasher: RandomState,
     table: HashTable<Entry>,
-    slots: Vec<Option<Item>>,
-    /// Slots that are in no queue and may be used again.
-    free: Vec<u32>,
+    /// Tickets given out.
+    tickets: u32,
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
-    /// Slots in the order in which they became dirty; each is marked so.
-    dirty: VecDeque<u32>,
+    /// Items in the order in which they became dirty; each is marked so.
+    dirty: VecDeque<Ticket>,
     loading: HashMap<Box<[u8]>, Loading>,
     limit: usize,
     dirty_bytes: usize,
@@ -103,8 +108,7 @@ impl Shard {
         Self {
             hasher,
             table: HashTable::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            tickets: 0,
             small: Queue::default(),
             main: Queue::default(),
             ghosts: Ghosts::default(),
@@ -118,12 +122,14 @@ impl Shard {
     }
 
     pub(in crate::store) fn find(&self, hash: u32, key: &[u8]) -> Found {
-        if let Some(slot) = self.slot_of(hash, key) {
-            let item = self.item(slot);
-            return if item.has(Marks::ABSENT) {
+        if let Some(entry) = self
+            .table
+            .find(table_hash(hash), |entry| entry.holds(hash, key))
+        {
+            return if entry.item.has(Marks::ABSENT) {
                 Found::Absent
             } else {
-                Found::Item(slot)
+                Found::Item(entry.item.clone())
             };
         }
         if self.loading.is_empty() {
@@ -135,28 +141,10 @@ impl Shard {
         }
     }
 
-    /// The item that [`Shard::find`] found.
-    pub(in crate::store) fn item(&self, slot: u32) -> &Item {
-        self.slots[slot as usize]
-            .as_ref()
-            .expect("a slot that was found under this lock is taken")
-    }
-
-    /// Counts a client's reading of an item.
-    pub(in crate::store) fn use_item(&self, slot: u32, now: UnixSeconds) {
-        let item = self.item(slot);
-        let marks = item.marks();
-        let used = marks.with_uses(marks.uses() + 1).with(Marks::FETCHED);
-        if used != marks {
-            item.set_marks(used);
-        }
-        item.set_accessed(now);
-    }
-
     /// Puts a new version of an item, to be written to the disk.
     pub(in crate::store) fn write(&mut self, hash: u32, item: Item) {
-        let slot = self.put(hash, item);
-        self.mark_dirty(slot);
+        let ticket = self.put(hash, item);
+        self.mark_dirty(ticket);
         self.make_room();
     }
 
@@ -166,30 +154,28 @@ impl Shard {
         self.write(hash, absent);
     }
 
-    /// Puts what the disk has. [`Shard::make_room`] is to follow.
-    pub(in crate::store) fn keep(&mut self, hash: u32, item: Item) -> u32 {
-        self.put(hash, item)
+    /// Puts what the disk has.
+    pub(in crate::store) fn keep(&mut self, hash: u32, item: Item) {
+        self.put(hash, item);
+        self.make_room();
     }
 
     /// Puts the fact that the disk has nothing.
     pub(in crate::store) fn keep_absent(&mut self, hash: u32, absent: Item) {
         absent.set_marks(Marks::ABSENT);
-        self.put(hash, absent);
-        self.make_room();
+        self.keep(hash, absent);
     }
 
-    /// The item has changed and must be written to the disk again.
-    pub(in crate::store) fn mark_dirty(&mut self, slot: u32) {
-        let item = self.item(slot);
-        let (marks, size) = (item.marks(), size(item));
-        if marks.has(Marks::DIRTY) {
-            return;
+    /// An item that was found has changed and must be written to the disk again. It may have been evicted since.
+    pub(in crate::store) fn write_again(&mut self, hash: u32, item: &Item) {
+        let found = self
+            .table
+            .find(table_hash(hash), |entry| entry.item.is(item))
+            .map(|entry| entry.ticket);
+        match found {
+            Some(ticket) => self.mark_dirty(ticket),
+            None => self.write(hash, item.clone()),
         }
-        item.set_marks(marks.with(Marks::DIRTY));
-        if !marks.has(Marks::FLUSHING) {
-            self.dirty_bytes += size;
-        }
-        self.dirty.push_back(slot);
     }
 
     /// Notes that the key is being read from the disk. The lock may be released meanwhile: what is written under the
@@ -228,14 +214,18 @@ impl Shard {
         let mut bytes = 0;
         while taken.len() < count
             && bytes < max_bytes
-            && let Some(slot) = self.dirty.pop_front()
+            && let Some(ticket) = self.dirty.pop_front()
         {
-            let item = self.item(slot).clone();
+            // What is dirty is never removed.
+            let Some(entry) = self.entry(ticket) else {
+                continue;
+            };
+            let item = entry.item.clone();
             let marks = item.marks();
             item.set_marks(marks.without(Marks::DIRTY).with(Marks::FLUSHING));
             item.set_written(now);
             bytes += size(&item);
-            taken.push(Taken { slot, item });
+            taken.push(Taken { ticket, item });
         }
         if self.dirty.is_empty() {
             // A burst of writes is not paid for in memory for ever.
@@ -246,8 +236,8 @@ impl Shard {
 
     /// What was taken is on its way to the disk, or could not be written and must be taken again.
     pub(in crate::store) fn settle(&mut self, taken: &Taken, written: bool) {
-        let current = self.slots[taken.slot as usize].as_ref();
-        if !current.is_some_and(|current| current.is(&taken.item)) {
+        let current = self.entry(taken.ticket);
+        if !current.is_some_and(|current| current.item.is(&taken.item)) {
             return;
         }
         let marks = taken.item.marks().without(Marks::FLUSHING);
@@ -257,18 +247,11 @@ impl Shard {
         }
         self.dirty_bytes -= size(&taken.item);
         if !written {
-            self.mark_dirty(taken.slot);
+            self.mark_dirty(taken.ticket);
         } else if marks.has(Marks::ABSENT) {
-            self.remove(taken.slot);
+            self.remove(taken.ticket);
+            self.collect_vacant();
         }
-    }
-
-    /// The slots that hold something.
-    #[cfg(test)]
-    fn occupied(&self) -> impl Iterator<Item = (u32, &Item)> {
-        (0..)
-            .zip(&self.slots)
-            .filter_map(|(slot, item)| Some((slot, item.as_ref()?)))
     }
 
     pub(super) fn has_dirty(&self) -> bool {
@@ -293,34 +276,43 @@ impl Shard {
         self.small.bytes + self.main.bytes
     }
 
-    fn slot_of(&self, hash: u32, key: &[u8]) -> Option<u32> {
+    fn entry(&self, ticket: Ticket) -> Option<&Entry> {
         self.table
-            .find(table_hash(hash), |entry| {
-                entry.hash == hash && self.item(entry.slot).key() == key
-            })
-            .map(|entry| entry.slot)
+            .find(table_hash(ticket.hash), |entry| entry.ticket == ticket)
+    }
+
+    fn mark_dirty(&mut self, ticket: Ticket) {
+        let Some(entry) = self.entry(ticket) else {
+            return;
+        };
+        let (marks, size) = (entry.item.marks(), size(&entry.item));
+        if marks.has(Marks::DIRTY) {
+            return;
+        }
+        entry.item.set_marks(marks.with(Marks::DIRTY));
+        if !marks.has(Marks::FLUSHING) {
+            self.dirty_bytes += size;
+        }
+        self.dirty.push_back(ticket);
     }
 
     /// Puts an item in the place of the one with the same key, or into a new one.
-    fn put(&mut self, hash: u32, item: Item) -> u32 {
+    fn put(&mut self, hash: u32, item: Item) -> Ticket {
         if !self.loading.is_empty() {
             self.loading.remove(item.key());
         }
-        match self.slot_of(hash, item.key()) {
-            Some(slot) => {
-                self.replace(slot, item);
-                slot
-            }
-            None => self.insert(hash, item),
-        }
-    }
-
-    /// The new version has its predecessor's place among the dirty and in the queue.
-    fn replace(&mut self, slot: u32, item: Item) {
-        let old = self.item(slot);
-        let (old_marks, old_size, new_size) = (old.marks(), size(old), size(&item));
+        let found = self
+            .table
+            .find_mut(table_hash(hash), |entry| entry.holds(hash, item.key()));
+        let Some(entry) = found else {
+            return self.insert(hash, item);
+        };
+        // The new version has its predecessor's place among the dirty and in the queue.
+        let (old_marks, old_size, new_size) = (entry.item.marks(), size(&entry.item), size(&item));
         let inherited = Marks::DIRTY.with(Marks::IN_MAIN).with(Marks::USES);
         item.set_marks(item.marks().with(old_marks.only(inherited)));
+        entry.item = item;
+        let ticket = entry.ticket;
         if old_marks.has(UNWRITTEN) {
             self.dirty_bytes -= old_size;
         }
@@ -329,66 +321,51 @@ impl Shard {
         }
         let queue = self.queue(old_marks);
         queue.bytes = queue.bytes - old_size + new_size;
-        self.slots[slot as usize] = Some(item);
+        ticket
     }
 
-    fn insert(&mut self, hash: u32, item: Item) -> u32 {
-        let returning = self.ghosts.recall(hash);
-        let bytes = size(&item);
-        if returning {
+    fn insert(&mut self, hash: u32, item: Item) -> Ticket {
+        if self.ghosts.recall(hash) {
             item.set_marks(item.marks().with(Marks::IN_MAIN));
         }
-        let marks = item.marks();
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(item);
-                slot
-            }
-            None => {
-                self.slots.push(Some(item));
-                u32::try_from(self.slots.len() - 1).expect("a shard has less than 2^32 items")
-            }
+        self.tickets = self.tickets.wrapping_add(1);
+        let ticket = Ticket {
+            hash,
+            number: self.tickets,
         };
-        self.queue(marks).push(slot, bytes);
+        let (marks, bytes) = (item.marks(), size(&item));
+        self.queue(marks).push(ticket, bytes);
         self.table
-            .insert_unique(table_hash(hash), Entry { hash, slot }, |entry| {
-                table_hash(entry.hash)
+            .insert_unique(table_hash(hash), Entry { item, ticket }, |entry| {
+                table_hash(entry.ticket.hash)
             });
-        slot
+        ticket
     }
 
-    /// Empties a slot. It stays in its queue until it is popped there.
-    fn remove(&mut self, slot: u32) {
-        let Some(item) = self.slots[slot as usize].take() else {
-            return;
-        };
-        let hash = hash(&self.hasher, item.key()) as u32;
-        if let Ok(entry) = self
+    /// Takes an item out. Its ticket stays in its queue until it is popped there.
+    fn remove(&mut self, ticket: Ticket) -> Option<Item> {
+        let found = self
             .table
-            .find_entry(table_hash(hash), |entry| entry.slot == slot)
-        {
-            entry.remove();
-        }
-        self.queue(item.marks()).bytes -= size(&item);
-        self.collect_vacant();
+            .find_entry(table_hash(ticket.hash), |entry| entry.ticket == ticket);
+        let (entry, _) = found.ok()?.remove();
+        self.queue(entry.item.marks()).bytes -= size(&entry.item);
+        Some(entry.item)
     }
 
-    /// Where items leave in the middle of a queue faster than it moves, their slots would pile up.
+    /// Where items leave in the middle of a queue faster than it moves, their tickets would pile up.
     fn collect_vacant(&mut self) {
         let queued = self.small.len() + self.main.len();
         if queued < 2 * self.table.len() + 1024 {
             return;
         }
-        let (slots, free) = (&self.slots, &mut self.free);
-        let mut occupied = |slot: &u32| {
-            let occupied = slots[*slot as usize].is_some();
-            if !occupied {
-                free.push(*slot);
-            }
-            occupied
+        let table = &self.table;
+        let valid = |ticket: &Ticket| {
+            table
+                .find(table_hash(ticket.hash), |entry| entry.ticket == *ticket)
+                .is_some()
         };
-        self.small.retain(&mut occupied);
-        self.main.retain(&mut occupied);
+        self.small.retain(valid);
+        self.main.retain(valid);
     }
 
     fn queue(&mut self, marks: Marks) -> &mut Queue {
@@ -418,69 +395,71 @@ impl Shard {
 
     /// Decides about the oldest item of the small queue. `true` when it had to stay.
     fn step_small(&mut self) -> bool {
-        let Some((slot, item)) = Self::pop(&mut self.small, &self.slots, &mut self.free) else {
+        let Some((ticket, item)) = self.pop(|shard| &mut shard.small) else {
             return false;
         };
         let marks = item.marks();
         if marks.has(UNWRITTEN) {
-            self.small.push_again(slot);
+            self.small.push_again(ticket);
             return true;
         }
-        let bytes = size(item);
         if marks.uses() > 1 {
+            let bytes = size(&item);
             item.set_marks(marks.with_uses(0).with(Marks::IN_MAIN));
             self.small.bytes -= bytes;
-            self.main.push(slot, bytes);
+            self.main.push(ticket, bytes);
         } else {
-            let hash = hash(&self.hasher, item.key()) as u32;
             self.ghosts.grow_for(self.table.len());
-            self.ghosts.remember(hash);
-            self.evict(slot);
+            self.ghosts.remember(ticket.hash);
+            self.evict(ticket);
         }
         false
     }
 
     /// Decides about the oldest item of the main queue.
     fn step_main(&mut self) {
-        let Some((slot, item)) = Self::pop(&mut self.main, &self.slots, &mut self.free) else {
+        let Some((ticket, item)) = self.pop(|shard| &mut shard.main) else {
             return;
         };
         let marks = item.marks();
         if marks.has(UNWRITTEN) {
-            self.main.push_again(slot);
+            self.main.push_again(ticket);
         } else if marks.uses() > 0 {
             item.set_marks(marks.with_uses(marks.uses() - 1));
-            self.main.push_again(slot);
+            self.main.push_again(ticket);
         } else {
-            self.evict(slot);
+            self.evict(ticket);
         }
     }
 
-    /// The next item of a queue. Vacant slots on the way become free.
-    fn pop<'a>(
-        queue: &mut Queue,
-        slots: &'a [Option<Item>],
-        free: &mut Vec<u32>,
-    ) -> Option<(u32, &'a Item)> {
-        while let Some(slot) = queue.pop() {
-            match &slots[slot as usize] {
-                Some(item) => return Some((slot, item)),
-                None => free.push(slot),
+    /// The next item of a queue. Tickets of what is not there any more are dropped on the way.
+    fn pop(&mut self, queue: impl Fn(&mut Self) -> &mut Queue) -> Option<(Ticket, Item)> {
+        while let Some(ticket) = queue(self).pop() {
+            if let Some(entry) = self.entry(ticket) {
+                return Some((ticket, entry.item.clone()));
             }
         }
         None
     }
 
-    /// Takes an item out whose slot is in no queue any more.
-    fn evict(&mut self, slot: u32) {
-        if self.item(slot).has(Marks::FETCHED) {
-            self.evicted_read += 1;
-        } else {
-            self.evicted_unread += 1;
+    /// Takes an item out whose ticket is in no queue any more.
+    fn evict(&mut self, ticket: Ticket) {
+        match self.remove(ticket) {
+            Some(item) if item.has(Marks::FETCHED) => self.evicted_read += 1,
+            Some(_) => self.evicted_unread += 1,
+            None => {}
         }
-        self.remove(slot);
-        self.free.push(slot);
     }
+}
+
+/// Counts a client's reading of an item.
+pub(in crate::store) fn count_use(item: &Item, now: UnixSeconds) {
+    let marks = item.marks();
+    let used = marks.with_uses(marks.uses() + 1).with(Marks::FETCHED);
+    if used != marks {
+        item.set_marks(used);
+    }
+    item.set_accessed(now);
 }
 
 fn size(item: &Item) -> usize {

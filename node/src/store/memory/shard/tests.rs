@@ -40,14 +40,14 @@ fn flush(shard: &mut Shard) {
 
 fn cas_of(shard: &Shard, key: &str) -> Option<u64> {
     match shard.find(hash_of(shard, key.as_bytes()), key.as_bytes()) {
-        Found::Item(slot) => Some(shard.item(slot).cas()),
+        Found::Item(item) => Some(item.cas()),
         _ => None,
     }
 }
 
 /// What must hold whatever happens.
 fn check(shard: &Shard) {
-    let occupied: Vec<&Item> = shard.occupied().map(|(_, item)| item).collect();
+    let occupied: Vec<&Item> = shard.table.iter().map(|entry| &entry.item).collect();
     let sizes = |in_main| {
         let items = occupied
             .iter()
@@ -64,12 +64,12 @@ fn check(shard: &Shard) {
     let dirty = occupied.iter().filter(|item| item.has(Marks::DIRTY));
     assert_eq!(shard.dirty.len(), dirty.count());
     assert_eq!(shard.table.len(), occupied.len());
-    let queued = shard.small.len() + shard.main.len();
-    assert_eq!(
-        queued + shard.free.len(),
-        shard.slots.len(),
-        "each slot is in a queue or free"
-    );
+    let (mut small, mut main) = (shard.small.clone(), shard.main.clone());
+    let tickets: Vec<_> = std::iter::from_fn(|| small.pop().or_else(|| main.pop())).collect();
+    for entry in &shard.table {
+        let places = tickets.iter().filter(|ticket| **ticket == entry.ticket);
+        assert_eq!(places.count(), 1, "each item is in one queue, once");
+    }
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_scan_leaves_alone_what_is_used() {
         for number in 0..20 {
             let key = format!("hot-{number}");
             match shard.find(hash_of(&shard, key.as_bytes()), key.as_bytes()) {
-                Found::Item(slot) => shard.use_item(slot, NOW),
+                Found::Item(item) => count_use(&item, NOW),
                 _ => write(&mut shard, &key, round, 1000),
             }
         }
@@ -187,7 +187,8 @@ fn deleting_everything_again_and_again_takes_no_memory() {
         shard.write_absent(hash, absent(key.as_bytes(), NOW));
         flush(&mut shard);
     }
-    assert!(shard.slots.len() < 5000, "{} slots", shard.slots.len());
+    let queued = shard.small.len() + shard.main.len();
+    assert!(queued < 5000, "{queued} tickets");
     check(&shard);
 }
 
@@ -222,7 +223,7 @@ proptest! {
         let mut expected: HashMap<Vec<u8>, u64> = HashMap::new();
         let mut disk: HashMap<Vec<u8>, u64> = HashMap::new();
         let mut taken: Vec<Taken> = Vec::new();
-        for (cas, step) in (1..).zip(steps) {
+        for (cas, step) in (1_u64..).zip(steps) {
             let key_of = |key: u8| vec![b'k', key];
             match step {
                 Step::Write { key, len } => {
@@ -239,15 +240,16 @@ proptest! {
                 }
                 Step::Use { key } => {
                     let key = key_of(key);
-                    if let Found::Item(slot) = shard.find(hash_of(&shard, &key), &key) {
-                        shard.use_item(slot, NOW);
+                    if let Found::Item(item) = shard.find(hash_of(&shard, &key), &key) {
+                        count_use(&item, NOW);
                     }
                 }
                 Step::Expire { key } => {
                     let key = key_of(key);
-                    if let Found::Item(slot) = shard.find(hash_of(&shard, &key), &key) {
-                        shard.item(slot).set_expiry(Expiry::at(NOW.plus(10)));
-                        shard.mark_dirty(slot);
+                    let hash = hash_of(&shard, &key);
+                    if let Found::Item(item) = shard.find(hash, &key) {
+                        item.set_expiry(Expiry::at(NOW.plus(10)));
+                        shard.write_again(hash, &item);
                     }
                 }
                 Step::Take { count } if taken.is_empty() => {
@@ -269,7 +271,7 @@ proptest! {
             check(&shard);
             for key in (0..20).map(key_of) {
                 let seen = match shard.find(hash_of(&shard, &key), &key) {
-                    Found::Item(slot) => Some(shard.item(slot).cas()),
+                    Found::Item(item) => Some(item.cas()),
                     Found::Absent | Found::Loading(_) => None,
                     Found::Unknown => disk.get(&key).copied(),
                 };
