@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::store::{Durability, StorageOptions};
+use crate::store::{DiskQuota, Durability, StorageOptions};
 
 pub use file::FileError;
 use flags::Flags;
@@ -41,8 +41,11 @@ const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
 /// Routers send their next request well within this and learn to ask another node.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(1);
 const MAX_DRAIN: Duration = Duration::from_secs(600);
-/// File sizes and background jobs that RocksDB's own guide begins with.
-const DEFAULT_TARGET_FILE_SIZE: ByteSize = ByteSize::mib(64);
+/// Room is left for what other programs write to the same disk.
+const DEFAULT_DISK_QUOTA: DiskQuota = DiskQuota::Percent(90);
+/// With less, files would be too small to be worth it.
+const MIN_DISK_QUOTA: ByteSize = ByteSize::mib(64);
+/// Background jobs that RocksDB's own guide begins with.
 const DEFAULT_BACKGROUND_JOBS: i32 = 4;
 const DEFAULT_WRITE_BUFFERS: i32 = 3;
 
@@ -151,7 +154,7 @@ fn storage(
         write_buffer_size: buffer(Setting::WriteBufferSize, plan.write_buffer)?,
         max_write_buffer_number: number(layers, Setting::MaxWriteBufferNumber, 2, 64)?
             .unwrap_or(DEFAULT_WRITE_BUFFERS),
-        target_file_size_base: buffer(Setting::TargetFileSizeBase, DEFAULT_TARGET_FILE_SIZE)?,
+        disk_quota: disk_quota(layers)?,
         max_background_jobs: number(layers, Setting::MaxBackgroundJobs, 2, 256)?
             .unwrap_or(DEFAULT_BACKGROUND_JOBS),
         enable_compression: boolean(layers, Setting::EnableCompression)?.unwrap_or(false),
@@ -198,6 +201,21 @@ fn durability(layers: &Layers) -> Result<Durability, ConfigError> {
         Durability::ALL.into_iter().find(|mode| mode.name() == text)
     })?;
     Ok(given.unwrap_or_default())
+}
+
+fn disk_quota(layers: &Layers) -> Result<DiskQuota, ConfigError> {
+    let allowed = format!("a size of at least {MIN_DISK_QUOTA}, or a share from 1% to 100%");
+    let given = layers.parse(Setting::DiskQuota, &allowed, |text| {
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent = percent.trim().parse().ok();
+            return percent
+                .filter(|percent| (1..=100).contains(percent))
+                .map(DiskQuota::Percent);
+        }
+        let size = ByteSize::from_str(text).ok()?;
+        (size >= MIN_DISK_QUOTA).then_some(DiskQuota::Bytes(size.as_u64()))
+    })?;
+    Ok(given.unwrap_or(DEFAULT_DISK_QUOTA))
 }
 
 fn text(layers: &Layers, setting: Setting) -> Option<&str> {

@@ -13,6 +13,7 @@
 //! a crash; nothing that was written before a `flush_all` is served after it, not even after a restart; a database is
 //! renamed but never deleted.
 
+mod ages;
 mod cas;
 mod compaction;
 mod directory;
@@ -23,6 +24,7 @@ mod liveness;
 mod load;
 mod memory;
 mod open;
+mod quota;
 pub mod record;
 mod rocks;
 
@@ -50,6 +52,8 @@ pub use memory::ShardFigures as MemoryFigures;
 use memory::{Found, Locked, Memory, count_use};
 pub use open::OpenError;
 use open::open_or_set_aside;
+pub use quota::DiskQuota;
+use quota::Quota;
 pub use rocks::RocksFigures;
 use rocks::{InMemory, Mark, Rocks};
 
@@ -77,7 +81,8 @@ pub struct StorageOptions {
     pub write_buffer_size: u64,
     /// So many of them may wait to be written before writers are slowed.
     pub max_write_buffer_number: i32,
-    pub target_file_size_base: u64,
+    /// What the database's directory may take.
+    pub disk_quota: DiskQuota,
     pub max_background_jobs: i32,
     pub enable_compression: bool,
     /// Whether compaction removes what has expired.
@@ -140,6 +145,7 @@ pub struct Store {
     rocks: Arc<Rocks>,
     cas: CasSequence,
     liveness: Arc<Liveness>,
+    quota: Arc<Quota>,
     /// Held while a `flush_all` is carried out.
     flushing: Mutex<()>,
     durability: Durability,
@@ -155,7 +161,12 @@ impl Store {
     pub fn open(options: &StorageOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let directory = Directory::acquire(&options.db_path)?;
         let liveness = Arc::new(Liveness::default());
-        let (rocks, set_aside) = open_or_set_aside(&directory, options, &clock, &liveness)?;
+        let disk_quota = options
+            .disk_quota
+            .of(&options.db_path)
+            .map_err(OpenError::Quota)?;
+        let (rocks, set_aside) =
+            open_or_set_aside(&directory, options, disk_quota, &clock, &liveness)?;
         let unreadable = |source| OpenError::Database {
             path: directory.database(),
             source,
@@ -171,6 +182,8 @@ impl Store {
             u32::try_from(mark(Mark::FlushDue)?).unwrap_or(u32::MAX),
         ));
         let cas = CasSequence::resume(mark(Mark::CasReserved)?);
+        let quota = Quota::open(disk_quota, &rocks, clock.now()).map_err(unreadable)?;
+        let quota = Arc::new(quota);
         let rocks = Arc::new(rocks);
         let max_item_size = as_usize(options.max_item_size);
         let memory = Arc::new(Memory::new(as_usize(options.tier_size), max_item_size));
@@ -178,6 +191,7 @@ impl Store {
             &memory,
             &rocks,
             &liveness,
+            &quota,
             &clock,
             options.durability,
             options.flush_interval,
@@ -187,13 +201,14 @@ impl Store {
             .transpose()
             .map_err(OpenError::Thread)?;
         Ok(Self {
-            loaders: Loaders::start(&memory, &rocks).map_err(OpenError::Thread)?,
+            loaders: Loaders::start(&memory, &rocks, &quota).map_err(OpenError::Thread)?,
             write_behind: write_behind.map_err(OpenError::Thread)?,
             _log_syncer: log_syncer,
             memory,
             rocks,
             cas,
             liveness,
+            quota,
             flushing: Mutex::default(),
             durability: options.durability,
             max_item_size,
@@ -332,6 +347,7 @@ impl Store {
     /// is dropped. Blocks.
     pub fn close(&self) -> Result<(), StoreError> {
         self.write_behind.finish()?;
+        self.quota.close(&self.rocks).map_err(StoreError::Mark)?;
         self.rocks.flush_all_to_files().map_err(StoreError::Flush)?;
         self.rocks.stop_background_work();
         Ok(())
@@ -342,9 +358,11 @@ impl Store {
         self.write_behind.pass().await
     }
 
-    /// Removes from the disk what is dead. Blocks for as long as rewriting everything takes.
-    pub fn compact(&self) {
-        self.rocks.compact();
+    /// Drops from the disk what everybody can do without: the old end in which everything has expired. Done once a minute
+    /// by itself. Blocks.
+    pub fn drop_expired(&self, now: UnixSeconds) {
+        self.quota
+            .drop_expired(&self.rocks, self.rocks.table_bytes(), now);
     }
 
     /// Whether an item of these lengths is within the limit.
@@ -369,6 +387,8 @@ impl Store {
             memory: self.memory.figures(),
             flush: self.write_behind.figures(),
             tier_limit: self.memory.limit() as u64,
+            disk_quota: self.quota.bytes(),
+            rewritten: self.quota.rewritten(),
             disk_reads: self.loaders.count(),
             disk_reads_waiting: self.loaders.waiting() as u64,
         }
@@ -405,8 +425,7 @@ impl Store {
                     .filter(|header| self.liveness.is_live(header.attributes, now));
                 let item = header.map(|header| record::item(key, header, &record, now));
                 if let Some(item) = &item {
-                    let hash = shard.hash();
-                    shard.keep(hash, item.clone());
+                    load::keep(shard, item, &self.quota);
                 }
                 Ok(item)
             }
@@ -444,6 +463,7 @@ impl Store {
         let cas = self.next_cas()?;
         self.set_marks(&[(Mark::DeadBelow, cas), (Mark::FlushDue, 0)])?;
         self.liveness.flush_below(cas);
+        self.quota.forget_all();
         Ok(())
     }
 }
@@ -465,6 +485,9 @@ pub struct StoreFigures {
     pub memory: MemoryFigures,
     pub flush: FlushFigures,
     pub tier_limit: u64,
+    pub disk_quota: u64,
+    /// Items that were written again so that they are not dropped, since the start.
+    pub rewritten: u64,
     /// Items that were fetched from the disk because they were not in memory, since the start.
     pub disk_reads: u64,
     pub disk_reads_waiting: u64,

@@ -12,8 +12,9 @@ use tracing::warn;
 
 use super::layers::{Layers, Origin, Setting};
 
-/// Settings that once existed. Buffers are sized by what is in them.
-const IGNORED: [(&str, &str); 2] = [
+/// Settings that once existed. Buffers are sized by what is in them, files by the disk quota.
+const IGNORED: [(&str, &str); 3] = [
+    ("storage", "target_file_size_base"),
     ("server", "read_buffer_size"),
     ("server", "write_buffer_size"),
 ];

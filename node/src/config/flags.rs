@@ -61,7 +61,11 @@ pub struct Flags {
     /// How often durability "interval" writes to the disk [default: 1s]
     #[arg(long, value_name = "TIME", help_heading = "Storage")]
     flush_interval: Option<String>,
-    /// Memory for caches and write buffers, in megabytes or with a unit [default: half of the container's
+    /// What the directory may take, as a size or as a share of its file system; the oldest items that are not used make
+    /// room for new ones [default: 90%]
+    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    disk_quota: Option<String>,
+    /// Memory for items, caches and write buffers, in megabytes or with a unit [default: half of the container's
     /// limit; without one a quarter of the machine's memory, at most 1g]
     #[arg(short = 'm', long, value_name = "MEGABYTES", help_heading = "Storage")]
     memory: Option<String>,
@@ -77,9 +81,6 @@ pub struct Flags {
     /// RocksDB: write buffers [default: 3]
     #[arg(long, value_name = "NUMBER", help_heading = "Storage")]
     max_write_buffer_number: Option<String>,
-    /// RocksDB: size of a table file [default: 64m]
-    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
-    target_file_size_base: Option<String>,
     /// RocksDB: threads for flushes and compactions [default: 4]
     #[arg(long, value_name = "NUMBER", help_heading = "Storage")]
     max_background_jobs: Option<String>,
@@ -135,7 +136,7 @@ impl Flags {
             (Setting::BlockCacheSize, &self.block_cache_size),
             (Setting::WriteBufferSize, &self.write_buffer_size),
             (Setting::MaxWriteBufferNumber, &self.max_write_buffer_number),
-            (Setting::TargetFileSizeBase, &self.target_file_size_base),
+            (Setting::DiskQuota, &self.disk_quota),
             (Setting::MaxBackgroundJobs, &self.max_background_jobs),
             (Setting::EnableCompression, &self.enable_compression),
             (Setting::EnableTtlCompaction, &self.enable_ttl_compaction),

@@ -57,11 +57,7 @@ settings! {
         Some("PETRACACHE_MAX_WRITE_BUFFER_NUMBER"),
         "--max-write-buffer-number"
     }
-    TargetFileSizeBase {
-        Some(("storage", "target_file_size_base")),
-        Some("PETRACACHE_TARGET_FILE_SIZE_BASE"),
-        "--target-file-size-base"
-    }
+    DiskQuota { Some(("storage", "disk_quota")), Some("PETRACACHE_DISK_QUOTA"), "--disk-quota" }
     MaxBackgroundJobs {
         Some(("storage", "max_background_jobs")),
         Some("PETRACACHE_MAX_BACKGROUND_JOBS"),

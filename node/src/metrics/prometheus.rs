@@ -149,6 +149,16 @@ fn store_families(store: &StoreFigures) -> Vec<MetricFamily> {
                 .map(|(reason, count)| labelled(counter_metric(count), &[("item", reason)]))
                 .into(),
         ),
+        gauge(
+            "petracache_disk_quota_bytes",
+            "What the database's directory may take.",
+            store.disk_quota,
+        ),
+        counter(
+            "petracache_rewritten_items_total",
+            "Items in use that were written again before the oldest files are dropped.",
+            store.rewritten,
+        ),
         counter(
             "petracache_disk_reads_total",
             "Items that were looked for on the disk.",

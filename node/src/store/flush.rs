@@ -19,9 +19,10 @@ use tracing::{error, info};
 
 use super::StoreError;
 use super::durability::Durability;
-use super::item::Marks;
+use super::item::{Expiry, Marks};
 use super::liveness::Liveness;
 use super::memory::{Memory, Taken};
+use super::quota::Quota;
 use super::record;
 use super::rocks::{Batch, Rocks};
 use crate::clock::Clock;
@@ -47,11 +48,31 @@ struct Requests {
     stop: bool,
 }
 
+/// What is written together.
+struct Lot {
+    writes: Batch,
+    /// The items in it, with their shards.
+    taken: Vec<(usize, Taken)>,
+    /// Nothing in it lives longer.
+    lives_until: Expiry,
+}
+
+impl Default for Lot {
+    fn default() -> Self {
+        Self {
+            writes: Batch::default(),
+            taken: Vec::new(),
+            lives_until: Expiry::PAST,
+        }
+    }
+}
+
 /// What a pass needs, and what it counts.
 struct Flusher {
     memory: Arc<Memory>,
     rocks: Arc<Rocks>,
     liveness: Arc<Liveness>,
+    quota: Arc<Quota>,
     clock: Arc<dyn Clock>,
     durability: Durability,
     period: Duration,
@@ -96,6 +117,7 @@ impl WriteBehind {
         memory: &Arc<Memory>,
         rocks: &Arc<Rocks>,
         liveness: &Arc<Liveness>,
+        quota: &Arc<Quota>,
         clock: &Arc<dyn Clock>,
         durability: Durability,
         interval: Duration,
@@ -104,6 +126,7 @@ impl WriteBehind {
             memory: Arc::clone(memory),
             rocks: Arc::clone(rocks),
             liveness: Arc::clone(liveness),
+            quota: Arc::clone(quota),
             clock: Arc::clone(clock),
             durability,
             period: period(durability, interval),
@@ -218,6 +241,7 @@ impl Flusher {
         let mut tick = Instant::now() + self.period;
         while let Some(pass) = self.next_pass(tick) {
             let result = self.pass();
+            self.quota.keep(&self.memory, &self.rocks, self.clock.now());
             self.report(&result);
             self.finished.send_replace(Finished {
                 pass,
@@ -262,8 +286,7 @@ impl Flusher {
     }
 
     fn try_pass(&self) -> Result<(), StoreError> {
-        let mut batch = Batch::default();
-        let mut in_batch: Vec<(usize, Taken)> = Vec::new();
+        let mut lot = Lot::default();
         let mut wrote = false;
         for index in self.memory.take_dirty_shards() {
             // What others write meanwhile is left for the next pass, or this one might never end.
@@ -274,17 +297,18 @@ impl Flusher {
                         .lock_index(index)
                         .take_dirty(left, BATCH_BYTES, self.clock.now());
                 left -= taken.len();
-                self.fill(&mut batch, &taken);
-                in_batch.extend(taken.into_iter().map(|taken| (index, taken)));
-                if batch.bytes() >= BATCH_BYTES || left > 0 {
+                self.fill(&mut lot, &taken);
+                lot.taken
+                    .extend(taken.into_iter().map(|taken| (index, taken)));
+                if lot.writes.bytes() >= BATCH_BYTES || left > 0 {
                     wrote = true;
-                    self.write(&mut batch, &mut in_batch)?;
+                    self.write(&mut lot)?;
                 }
             }
         }
-        if !in_batch.is_empty() {
+        if !lot.taken.is_empty() {
             wrote = true;
-            self.write(&mut batch, &mut in_batch)?;
+            self.write(&mut lot)?;
         }
         if wrote {
             self.make_durable()?;
@@ -293,38 +317,39 @@ impl Flusher {
         Ok(())
     }
 
-    fn fill(&self, batch: &mut Batch, taken: &[Taken]) {
+    fn fill(&self, lot: &mut Lot, taken: &[Taken]) {
         let now = self.clock.now();
         for Taken { item, .. } in taken {
             // The disk may have an older version that would come alive again.
             if item.has(Marks::ABSENT) || !self.liveness.is_live(item.attributes(), now) {
-                batch.delete(item.key());
+                lot.writes.delete(item.key());
             } else {
-                batch.put(item.key(), |record| record::encode(item, record));
+                lot.writes
+                    .put(item.key(), |record| record::encode(item, record));
+                lot.lives_until = lot.lives_until.later(item.expiry());
             }
         }
     }
 
-    /// Writes the batch and settles what is in it, whether it could be written or not.
-    fn write(
-        &self,
-        batch: &mut Batch,
-        in_batch: &mut Vec<(usize, Taken)>,
-    ) -> Result<(), StoreError> {
-        self.figures
-            .items
-            .fetch_add(in_batch.len() as u64, Ordering::Relaxed);
-        self.figures
-            .bytes
-            .fetch_add(batch.bytes() as u64, Ordering::Relaxed);
-        let result = self.rocks.write(batch).map_err(StoreError::Write);
-        for chunk in in_batch.chunk_by(|(one, _), (other, _)| one == other) {
+    /// Writes the lot and settles what is in it, whether it could be written or not.
+    fn write(&self, lot: &mut Lot) -> Result<(), StoreError> {
+        let bytes = lot.writes.bytes() as u64;
+        let result = self.rocks.write(&mut lot.writes).map_err(StoreError::Write);
+        for chunk in lot.taken.chunk_by(|(one, _), (other, _)| one == other) {
             let mut shard = self.memory.lock_index(chunk[0].0);
             for (_, taken) in chunk {
                 shard.settle(taken, result.is_ok());
             }
         }
-        in_batch.clear();
+        if result.is_ok() {
+            let items = lot.taken.len() as u64;
+            self.figures.items.fetch_add(items, Ordering::Relaxed);
+            self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);
+            let now = self.clock.now();
+            self.quota.note(bytes, lot.lives_until, now, &self.rocks);
+        }
+        lot.taken.clear();
+        lot.lives_until = Expiry::PAST;
         result
     }
 

@@ -278,6 +278,15 @@ impl Expiry {
         Self(raw)
     }
 
+    /// The later of two.
+    pub fn later(self, other: Self) -> Self {
+        if self == Self::NEVER || other == Self::NEVER {
+            Self::NEVER
+        } else {
+            Self(self.0.max(other.0))
+        }
+    }
+
     pub fn has_passed(self, now: UnixSeconds) -> bool {
         self != Self::NEVER && self.0 <= now.0
     }

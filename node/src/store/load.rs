@@ -14,7 +14,8 @@ use tracing::error;
 
 use super::StoreError;
 use super::item::{Attributes, Expiry, Item};
-use super::memory::{Memory, Place};
+use super::memory::{Locked, Memory, Place};
+use super::quota::Quota;
 use super::record;
 use super::rocks::Rocks;
 use crate::clock::UnixSeconds;
@@ -82,17 +83,22 @@ pub(super) struct Loaders {
 }
 
 impl Loaders {
-    pub(super) fn start(memory: &Arc<Memory>, rocks: &Arc<Rocks>) -> io::Result<Self> {
+    pub(super) fn start(
+        memory: &Arc<Memory>,
+        rocks: &Arc<Rocks>,
+        quota: &Arc<Quota>,
+    ) -> io::Result<Self> {
         // Bounded by what the connections may have under way.
         let (jobs, queue) = unbounded();
         let loads = Arc::new(AtomicU64::new(0));
         let threads = (0..THREADS)
             .map(|index| {
                 let (memory, rocks) = (Arc::clone(memory), Arc::clone(rocks));
+                let quota = Arc::clone(quota);
                 let (queue, loads) = (queue.clone(), Arc::clone(&loads));
                 thread::Builder::new()
                     .name(format!("loader-{index}"))
-                    .spawn(move || load_all(&queue, &memory, &rocks, &loads))
+                    .spawn(move || load_all(&queue, &memory, &rocks, &quota, &loads))
             })
             .collect::<io::Result<_>>()?;
         Ok(Self {
@@ -136,15 +142,21 @@ impl Drop for Loaders {
     }
 }
 
-fn load_all(queue: &Receiver<Job>, memory: &Memory, rocks: &Rocks, loads: &AtomicU64) {
+fn load_all(
+    queue: &Receiver<Job>,
+    memory: &Memory,
+    rocks: &Rocks,
+    quota: &Quota,
+    loads: &AtomicU64,
+) {
     while let Ok(job) = queue.recv() {
-        let result = load(&job, memory, rocks);
+        let result = load(&job, memory, rocks, quota);
         loads.fetch_add(1, Ordering::Relaxed);
         job.loading.finish(result);
     }
 }
 
-fn load(job: &Job, memory: &Memory, rocks: &Rocks) -> Result<(), StoreError> {
+fn load(job: &Job, memory: &Memory, rocks: &Rocks, quota: &Quota) -> Result<(), StoreError> {
     let read = rocks.get(&job.key).map_err(StoreError::Read);
     let mut shard = memory.lock(job.place);
     if !shard.end_load(&job.key, &job.loading) {
@@ -156,13 +168,23 @@ fn load(job: &Job, memory: &Memory, rocks: &Rocks) -> Result<(), StoreError> {
         Some(record) => match record::header(&record) {
             Some(header) => {
                 let item = record::item(&job.key, header, &record, job.now);
-                shard.keep(hash, item);
+                keep(&mut shard, &item, quota);
             }
             None => shard.keep_absent(hash, absent(&job.key, job.now)),
         },
         None => shard.keep_absent(hash, absent(&job.key, job.now)),
     }
     Ok(())
+}
+
+/// Keeps what the disk has in memory, and on the disk if it would be dropped there soon.
+pub(super) fn keep(shard: &mut Locked<'_>, item: &Item, quota: &Quota) {
+    let hash = shard.hash();
+    shard.keep(hash, item.clone());
+    if quota.endangers(item.written()) {
+        shard.write_again(hash, item);
+        quota.count_rewritten(1);
+    }
 }
 
 /// What stands in the memory tier for a key that has no item.

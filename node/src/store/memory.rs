@@ -18,11 +18,14 @@
 mod queues;
 mod shard;
 
+use std::hash::BuildHasher;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::quality::RandomState;
+
+use crate::clock::UnixSeconds;
 
 pub use shard::ShardFigures;
 pub(super) use shard::{Found, Shard, Taken, count_use};
@@ -53,12 +56,11 @@ impl Memory {
     /// A tier of `limit` bytes for items of up to `max_item_size` bytes.
     pub(super) fn new(limit: usize, max_item_size: usize) -> Self {
         let shards = shard_count(limit, max_item_size);
-        let hasher = RandomState::default();
         Self {
             shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(limit / shards, hasher.clone())))
+                .map(|_| Mutex::new(Shard::new(limit / shards)))
                 .collect(),
-            hasher,
+            hasher: RandomState::default(),
             dirty_shards: (0..shards.div_ceil(64))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
@@ -68,7 +70,7 @@ impl Memory {
     }
 
     pub(super) fn place(&self, key: &[u8]) -> Place {
-        let hash = shard::hash(&self.hasher, key);
+        let hash = self.hasher.hash_one(key);
         Place {
             // Other bits than those that the shard uses.
             shard: (hash >> 32) as usize % self.shards.len(),
@@ -114,6 +116,13 @@ impl Memory {
     /// Waits until no other thread works on shard number `index`.
     pub(super) fn lock_index(&self, index: usize) -> Locked<'_> {
         self.lock_shard(index, 0)
+    }
+
+    /// Marks as dirty what was written to the disk at this moment or before, and says how many items that were.
+    pub(super) fn write_again_older_than(&self, moment: UnixSeconds) -> usize {
+        (0..self.shards.len())
+            .map(|index| self.lock_index(index).write_again_older_than(moment))
+            .sum()
     }
 
     /// Everything that is counted, over all shards. Takes every lock for a moment.

@@ -27,7 +27,9 @@ pub enum OpenError {
         path: PathBuf,
         source: rocksdb::Error,
     },
-    #[error("cannot start the thread that flushes the log: {0}")]
+    #[error("cannot find out how large the disk is: {0}")]
+    Quota(io::Error),
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
 
@@ -35,6 +37,7 @@ pub enum OpenError {
 pub(super) fn open_or_set_aside(
     directory: &Directory,
     options: &StorageOptions,
+    disk_quota: u64,
     clock: &Arc<dyn Clock>,
     liveness: &Arc<Liveness>,
 ) -> Result<(Rocks, Option<PathBuf>), OpenError> {
@@ -44,7 +47,7 @@ pub(super) fn open_or_set_aside(
             clock: Arc::clone(clock),
             liveness: Arc::clone(liveness),
         };
-        Rocks::open(&path, options, filter)
+        Rocks::open(&path, options, disk_quota, filter)
     };
     let failed = |source| OpenError::Database {
         path: path.clone(),

@@ -6,24 +6,27 @@
 use std::path::Path;
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    DataBlockIndexType, ErrorKind, LogLevel, Options, ReadOptions, ReadTier, WriteBatch,
-    WriteOptions, properties,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompactionStyle, DBCompressionType,
+    DBPinnableSlice, DataBlockIndexType, ErrorKind, FifoCompactOptions, LogLevel, Options,
+    ReadOptions, ReadTier, WriteBatch, WriteOptions, properties,
 };
 
 use super::compaction::DropDead;
+use super::quota;
 use super::{Durability, StorageOptions};
 
 /// The column family of the store's own marks, apart from the clients' keys.
 const MARKS: &str = "marks";
+/// The outline of [`super::ages`], among the marks.
+const AGES: &[u8] = b"ages";
 
 /// Bits per key of the filters that spare misses the disk: about 1 % of them still go there.
 const FILTER_BITS_PER_KEY: f64 = 10.0;
-/// Files are opened at need and at most this many stay open, so that connections keep their share of descriptors.
+/// The descriptors that are left for RocksDB. All its files stay open, but there are few: see [`drop_oldest`].
 pub(super) const MAX_OPEN_FILES: u16 = 1024;
-/// Every file is compacted at least this often, so that expired data gives its space back within a day also
-/// where nothing is written.
-const PERIODIC_COMPACTION_SECONDS: u64 = 24 * 60 * 60;
+/// So many files of about a memtable's size are brought together at a time.
+const FEWEST_FILES_TO_MERGE: u64 = 4;
+const MOST_FILES_TO_MERGE: u64 = 32;
 /// RocksDB's own log, LOG in the database directory, may take this much space.
 const INFO_LOG_BYTES: usize = 4 << 20;
 const INFO_LOG_FILES: usize = 4;
@@ -98,14 +101,18 @@ impl Rocks {
     pub(super) fn open(
         path: &Path,
         options: &StorageOptions,
+        disk_quota: u64,
         filter: DropDead,
     ) -> Result<Self, rocksdb::Error> {
         let block_cache = Cache::new_hyper_clock_cache(as_usize(options.block_cache_size), 0);
         let families = [
-            ColumnFamilyDescriptor::new("default", item_options(options, &block_cache, filter)),
+            ColumnFamilyDescriptor::new(
+                "default",
+                item_options(options, disk_quota, &block_cache, filter),
+            ),
             ColumnFamilyDescriptor::new(MARKS, mark_options()),
         ];
-        let db = DB::open_cf_descriptors(&database_options(options), path, families)?;
+        let db = DB::open_cf_descriptors(&database_options(options, disk_quota), path, families)?;
         let mut item_writes = WriteOptions::default();
         item_writes.disable_wal(options.durability == Durability::None);
         let mut mark_writes = WriteOptions::default();
@@ -168,6 +175,39 @@ impl Rocks {
         self.db.write_opt(&batch, &self.mark_writes)
     }
 
+    /// The outline that was last kept.
+    pub(super) fn ages(&self) -> Result<Option<Vec<u8>>, rocksdb::Error> {
+        match self.db.cf_handle(MARKS) {
+            Some(family) => self.db.get_cf(family, AGES),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there are no items.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table_bytes() == 0 && self.property(properties::ESTIMATE_NUM_KEYS) == 0
+    }
+
+    /// Keeps an outline; it need not survive more than the items it is about.
+    pub(super) fn set_ages(&self, outline: &[u8]) -> Result<(), rocksdb::Error> {
+        match self.db.cf_handle(MARKS) {
+            Some(family) => self.db.put_cf_opt(family, AGES, outline, &self.item_writes),
+            None => Ok(()),
+        }
+    }
+
+    /// What the table files take, in bytes.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.property(properties::TOTAL_SST_FILES_SIZE)
+    }
+
+    /// Has RocksDB drop the oldest table files when they take more than this.
+    pub(super) fn limit_tables(&self, bytes: u64) -> Result<(), rocksdb::Error> {
+        let fifo = format!("{{max_table_files_size={bytes};allow_compaction=true}}");
+        self.db
+            .set_options(&[("compaction_options_fifo", fifo.as_str())])
+    }
+
     /// Hands the write-ahead log to the operating system, and with `sync` waits until the disk has it.
     pub(super) fn flush_log(&self, sync: bool) -> Result<(), rocksdb::Error> {
         self.db.flush_wal(sync)
@@ -188,14 +228,9 @@ impl Rocks {
         self.db.cancel_all_background_work(true);
     }
 
-    /// Compacts everything, which applies the compaction filter to every record.
-    pub(super) fn compact(&self) {
-        self.db.compact_range(None::<&[u8]>, None::<&[u8]>);
-    }
-
     /// RocksDB's own figures, by the names they are exported under.
     pub(super) fn figures(&self) -> RocksFigures {
-        let property = |name| self.db.property_int_value(name).ok().flatten().unwrap_or(0);
+        let property = |name| self.property(name);
         RocksFigures {
             estimated_items: property(properties::ESTIMATE_NUM_KEYS),
             live_data_bytes: property(properties::ESTIMATE_LIVE_DATA_SIZE),
@@ -208,6 +243,12 @@ impl Rocks {
             background_errors: property(properties::BACKGROUND_ERRORS),
             write_stopped: property(properties::IS_WRITE_STOPPED),
         }
+    }
+}
+
+impl Rocks {
+    fn property(&self, name: &rocksdb::properties::PropName) -> u64 {
+        self.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }
 }
 
@@ -228,7 +269,7 @@ pub struct RocksFigures {
     pub write_stopped: u64,
 }
 
-fn database_options(options: &StorageOptions) -> Options {
+fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     let mut db = Options::default();
     db.create_if_missing(true);
     db.create_missing_column_families(true);
@@ -236,9 +277,10 @@ fn database_options(options: &StorageOptions) -> Options {
     db.set_manual_wal_flush(true);
     db.set_db_write_buffer_size(as_usize(options.memtable_memory()));
     // The marks are written rarely; without a bound their old log files would stay for ever.
-    db.set_max_total_wal_size(options.memtable_memory().saturating_mul(2));
+    db.set_max_total_wal_size(quota::log_bytes(disk_quota));
     db.set_max_background_jobs(options.max_background_jobs);
-    db.set_max_open_files(MAX_OPEN_FILES.into());
+    // All of them: without that there is no dropping of old files.
+    db.set_max_open_files(-1);
     db.set_bytes_per_sync(BYTES_PER_SYNC);
     db.set_max_log_file_size(INFO_LOG_BYTES);
     db.set_keep_log_file_num(INFO_LOG_FILES);
@@ -248,7 +290,12 @@ fn database_options(options: &StorageOptions) -> Options {
     db
 }
 
-fn item_options(options: &StorageOptions, block_cache: &Cache, filter: DropDead) -> Options {
+fn item_options(
+    options: &StorageOptions,
+    disk_quota: u64,
+    block_cache: &Cache,
+    filter: DropDead,
+) -> Options {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(block_cache);
     // Filters and indexes count against the cache, so that memory is bounded whatever the disk holds.
@@ -260,10 +307,12 @@ fn item_options(options: &StorageOptions, block_cache: &Cache, filter: DropDead)
 
     let mut items = Options::default();
     items.set_block_based_table_factory(&table);
-    items.set_write_buffer_size(as_usize(options.write_buffer_size));
+    let memtable = options
+        .write_buffer_size
+        .min(quota::largest_memtable(disk_quota));
+    items.set_write_buffer_size(as_usize(memtable));
     items.set_max_write_buffer_number(options.max_write_buffer_number);
-    items.set_target_file_size_base(options.target_file_size_base);
-    items.set_level_compaction_dynamic_level_bytes(true);
+    drop_oldest(&mut items, disk_quota, memtable);
     items.set_compression_type(if options.enable_compression {
         DBCompressionType::Lz4
     } else {
@@ -271,9 +320,22 @@ fn item_options(options: &StorageOptions, block_cache: &Cache, filter: DropDead)
     });
     if options.enable_ttl_compaction {
         items.set_compaction_filter_factory(filter);
-        items.set_periodic_compaction_seconds(PERIODIC_COMPACTION_SECONDS);
     }
     items
+}
+
+/// Files lie in the order of their age. Each is written once, brought together with its neighbours once, and dropped when
+/// it is the oldest and its space is needed: a write costs the disk three times its bytes at most, log included.
+fn drop_oldest(items: &mut Options, disk_quota: u64, memtable: u64) {
+    let merged = quota::largest_merge(disk_quota);
+    let files = (merged / memtable.max(1)).clamp(FEWEST_FILES_TO_MERGE, MOST_FILES_TO_MERGE);
+    let mut fifo = FifoCompactOptions::default();
+    fifo.set_max_table_files_size(quota::table_bytes(disk_quota));
+    fifo.set_allow_compaction(true);
+    items.set_compaction_style(DBCompactionStyle::Fifo);
+    items.set_fifo_compaction_options(&fifo);
+    items.set_level_zero_file_num_compaction_trigger(i32::try_from(files).unwrap_or(i32::MAX));
+    items.set_max_compaction_bytes(merged);
 }
 
 fn mark_options() -> Options {

@@ -10,7 +10,7 @@ use petra_node::store::Store;
 use petra_node::store::item::Exptime;
 use proptest::prelude::*;
 
-use crate::store::{TestClock, compact, done, open};
+use crate::store::{TestClock, done, open, write_dirty};
 
 /// Few keys, so that commands meet.
 const KEYS: [&[u8]; 3] = [b"a", b"b", b"key with any bytes \xff\0"];
@@ -26,7 +26,7 @@ enum Step {
     FlushAll(i32),
     TooLarge(Mode, usize),
     Wait(u32),
-    Compact,
+    WriteAndDrop,
     Restart,
 }
 
@@ -76,7 +76,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (-1..15).prop_map(Step::FlushAll),
         1 => (mode, key).prop_map(|(m, k)| Step::TooLarge(m, k)),
         3 => (1_u32..8).prop_map(Step::Wait),
-        1 => Just(Step::Compact),
+        1 => Just(Step::WriteAndDrop),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..60)
@@ -237,7 +237,11 @@ impl Run {
                 );
             }
             Step::Wait(seconds) => self.clock.advance(seconds),
-            Step::Compact => compact(self.store.as_ref().expect("open")),
+            Step::WriteAndDrop => {
+                let store = self.store.as_ref().expect("open");
+                write_dirty(store);
+                store.drop_expired(self.clock.now());
+            }
             Step::Restart => {
                 let store = self.store.take().expect("open");
                 store.close().expect("closed");

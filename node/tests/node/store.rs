@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use petra_node::clock::{Clock, UnixSeconds};
 use petra_node::store::item::Expiry;
-use petra_node::store::{Blocked, DirectoryError, Durability, OpenError, StorageOptions, Store};
+use petra_node::store::{
+    Blocked, DirectoryError, DiskQuota, Durability, OpenError, StorageOptions, Store,
+};
 
 use crate::harness::wait_until;
 
@@ -42,7 +44,7 @@ pub(crate) fn options(path: &Path) -> StorageOptions {
         block_cache_size: 8 << 20,
         write_buffer_size: 1 << 20,
         max_write_buffer_number: 3,
-        target_file_size_base: 8 << 20,
+        disk_quota: DiskQuota::Bytes(64 << 20),
         max_background_jobs: 2,
         enable_compression: false,
         enable_ttl_compaction: true,
@@ -77,13 +79,12 @@ pub(crate) fn done<R>(mut attempt: impl FnMut() -> Result<R, Blocked>) -> R {
     }
 }
 
-/// Hands everything to RocksDB and has it drop what is dead.
-pub(crate) fn compact(store: &Store) {
+/// Hands everything to RocksDB.
+pub(crate) fn write_dirty(store: &Store) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
     runtime.block_on(store.write_dirty()).expect("written");
-    store.compact();
 }
 
 fn reopen(store: Store, path: &Path, clock: &Arc<TestClock>) -> Store {
@@ -102,33 +103,88 @@ fn has(store: &Store, key: &str, clock: &TestClock) -> bool {
     done(|| store.get(key.as_bytes(), clock.now())).is_some()
 }
 
+/// Writes `count` items of 10,000 bytes, and waits until they have been handed to the disk.
+fn fill(store: &Store, name: &str, count: usize, expiry: Expiry, clock: &TestClock) {
+    let data = [b'x'; 10_000];
+    for number in 0..count {
+        let key = format!("{name}-{number}");
+        done(|| store.set(key.as_bytes(), 0, expiry, &data, clock.now()));
+        if number % 500 == 499 {
+            write_dirty(store);
+        }
+    }
+    write_dirty(store);
+}
+
+/// What the files below `path` take.
+fn bytes_in(path: &Path) -> u64 {
+    let entries = std::fs::read_dir(path).expect("a directory");
+    let bytes = entries.map(|entry| {
+        let entry = entry.expect("an entry");
+        // A file may be gone meanwhile.
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        }
+    });
+    bytes.sum()
+}
+
 #[test]
-fn compaction_gives_back_the_space_of_what_has_expired_or_was_flushed() {
+fn the_quota_is_kept_and_what_is_used_stays() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let clock = TestClock::new();
     let store = open(dir.path(), &clock);
-    for number in 0..1000 {
-        set(
+    set(&store, "used", Expiry::NEVER, &clock);
+    set(&store, "not used", Expiry::NEVER, &clock);
+    for round in 0..100 {
+        clock.advance(1);
+        fill(
             &store,
-            &format!("expires-{number}"),
-            Expiry::at(clock.now().plus(10)),
+            &format!("round-{round}"),
+            250,
+            Expiry::NEVER,
             &clock,
         );
+        assert!(has(&store, "used", &clock), "round {round}");
+        let bytes = bytes_in(dir.path());
+        assert!(bytes <= 64 << 20, "{bytes} bytes in round {round}");
     }
+    // Nothing of this is in memory.
+    let store = reopen(store, dir.path(), &clock);
+    assert!(has(&store, "used", &clock));
+    assert!(!has(&store, "not used", &clock));
+    assert!(has(&store, "round-99-249", &clock));
+    assert!(!has(&store, "round-0-0", &clock));
+}
+
+#[test]
+fn what_has_expired_gives_its_space_back() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let store = open(dir.path(), &clock);
+    let soon = Expiry::at(clock.now().plus(100));
+    for round in 0..15 {
+        clock.advance(1);
+        fill(&store, &format!("expires-{round}"), 200, soon, &clock);
+    }
+    clock.advance(1);
     set(&store, "stays", Expiry::NEVER, &clock);
-    compact(&store);
+    write_dirty(&store);
+    let before = store.figures().rocks.file_bytes;
+    assert!(before > 20 << 20, "{before} bytes");
+    store.drop_expired(clock.now());
     assert_eq!(
-        store.figures().rocks.estimated_items,
-        1001,
+        store.figures().rocks.file_bytes,
+        before,
         "nothing is dropped early"
     );
-    clock.advance(10);
-    compact(&store);
-    assert_eq!(store.figures().rocks.estimated_items, 1);
+    clock.advance(100);
+    store.drop_expired(clock.now());
+    let after = store.figures().rocks.file_bytes;
+    assert!(after < 8 << 20, "{after} bytes of {before}");
     assert!(has(&store, "stays", &clock));
-    store.flush_all(None, clock.now()).expect("flushed");
-    compact(&store);
-    assert_eq!(store.figures().rocks.estimated_items, 0);
 }
 
 #[test]

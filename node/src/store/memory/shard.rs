@@ -3,9 +3,7 @@
 //! Owns the bookkeeping of an item: table, slot, queue, bytes and marks always agree. It is called under its lock.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher;
 
-use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::queues::{Ghosts, Queue, Ticket, small_limit};
@@ -21,11 +19,6 @@ const MAX_STEPS: usize = 64;
 /// Room that the list of dirty items keeps when it is empty.
 const MAX_SPARE_DIRTY: usize = 1024;
 const UNWRITTEN: Marks = Marks::DIRTY.with(Marks::FLUSHING);
-
-/// 64 bits for a key. The shard uses the lower half.
-pub(super) fn hash(hasher: &RandomState, key: &[u8]) -> u64 {
-    hasher.hash_one(key)
-}
 
 /// Spreads the 32 bits that are kept over the 64 that the table looks at.
 fn table_hash(hash: u32) -> u64 {
@@ -87,7 +80,6 @@ impl ShardFigures {
 
 #[derive(Debug)]
 pub(in crate::store) struct Shard {
-    hasher: RandomState,
     table: HashTable<Entry>,
     /// Tickets given out.
     tickets: u32,
@@ -104,9 +96,8 @@ pub(in crate::store) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn new(limit: usize, hasher: RandomState) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self {
-            hasher,
             table: HashTable::new(),
             tickets: 0,
             small: Queue::default(),
@@ -176,6 +167,20 @@ impl Shard {
             Some(ticket) => self.mark_dirty(ticket),
             None => self.write(hash, item.clone()),
         }
+    }
+
+    /// Marks as dirty what was written to the disk at this moment or before, and says how many items that were.
+    pub(super) fn write_again_older_than(&mut self, moment: UnixSeconds) -> usize {
+        let old: Vec<Ticket> = self
+            .table
+            .iter()
+            .filter(|entry| {
+                entry.item.written() <= moment && !entry.item.has(Marks::ABSENT.with(UNWRITTEN))
+            })
+            .map(|entry| entry.ticket)
+            .collect();
+        old.iter().for_each(|ticket| self.mark_dirty(*ticket));
+        old.len()
     }
 
     /// Notes that the key is being read from the disk. The lock may be released meanwhile: what is written under the

@@ -1,6 +1,7 @@
 //! The shard against a plain map, and its evictions.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use proptest::prelude::*;
 
@@ -20,15 +21,15 @@ fn item(key: &[u8], cas: u64, len: usize) -> Item {
 }
 
 fn shard(limit: usize) -> Shard {
-    Shard::new(limit, RandomState::default())
+    Shard::new(limit)
 }
 
-fn hash_of(shard: &Shard, key: &[u8]) -> u32 {
-    hash(&shard.hasher, key) as u32
+fn hash_of(key: &[u8]) -> u32 {
+    foldhash::fast::FixedState::default().hash_one(key) as u32
 }
 
 fn write(shard: &mut Shard, key: &str, cas: u64, len: usize) {
-    let hash = hash_of(shard, key.as_bytes());
+    let hash = hash_of(key.as_bytes());
     shard.write(hash, item(key.as_bytes(), cas, len));
 }
 
@@ -39,7 +40,7 @@ fn flush(shard: &mut Shard) {
 }
 
 fn cas_of(shard: &Shard, key: &str) -> Option<u64> {
-    match shard.find(hash_of(shard, key.as_bytes()), key.as_bytes()) {
+    match shard.find(hash_of(key.as_bytes()), key.as_bytes()) {
         Found::Item(item) => Some(item.cas()),
         _ => None,
     }
@@ -93,7 +94,7 @@ fn a_scan_leaves_alone_what_is_used() {
     for round in 0..3 {
         for number in 0..20 {
             let key = format!("hot-{number}");
-            match shard.find(hash_of(&shard, key.as_bytes()), key.as_bytes()) {
+            match shard.find(hash_of(key.as_bytes()), key.as_bytes()) {
                 Found::Item(item) => count_use(&item, NOW),
                 _ => write(&mut shard, &key, round, 1000),
             }
@@ -158,7 +159,7 @@ fn what_could_not_be_written_stays_dirty() {
 fn what_was_read_from_the_disk_is_history_once_somebody_has_written() {
     let mut shard = shard(1 << 20);
     let loading = shard.begin_load(b"key");
-    let hash = hash_of(&shard, b"key");
+    let hash = hash_of(b"key");
     assert!(matches!(shard.find(hash, b"key"), Found::Loading(_)));
     write(&mut shard, "key", 2, 10);
     assert!(!shard.end_load(b"key", &loading));
@@ -169,7 +170,7 @@ fn what_was_read_from_the_disk_is_history_once_somebody_has_written() {
 fn a_deleted_key_is_known_to_be_absent_until_the_disk_knows() {
     let mut shard = shard(1 << 20);
     write(&mut shard, "key", 1, 10);
-    let hash = hash_of(&shard, b"key");
+    let hash = hash_of(b"key");
     shard.write_absent(hash, absent(b"key", NOW));
     assert!(matches!(shard.find(hash, b"key"), Found::Absent));
     flush(&mut shard);
@@ -183,7 +184,7 @@ fn deleting_everything_again_and_again_takes_no_memory() {
     for number in 0..100_000 {
         let key = format!("key-{number}");
         write(&mut shard, &key, number, 10);
-        let hash = hash_of(&shard, key.as_bytes());
+        let hash = hash_of(key.as_bytes());
         shard.write_absent(hash, absent(key.as_bytes(), NOW));
         flush(&mut shard);
     }
@@ -228,25 +229,25 @@ proptest! {
             match step {
                 Step::Write { key, len } => {
                     let key = key_of(key);
-                    let hash = hash_of(&shard, &key);
+                    let hash = hash_of(&key);
                     shard.write(hash, item(&key, cas, len));
                     expected.insert(key, cas);
                 }
                 Step::Delete { key } => {
                     let key = key_of(key);
-                    let hash = hash_of(&shard, &key);
+                    let hash = hash_of(&key);
                     shard.write_absent(hash, absent(&key, NOW));
                     expected.remove(&key);
                 }
                 Step::Use { key } => {
                     let key = key_of(key);
-                    if let Found::Item(item) = shard.find(hash_of(&shard, &key), &key) {
+                    if let Found::Item(item) = shard.find(hash_of(&key), &key) {
                         count_use(&item, NOW);
                     }
                 }
                 Step::Expire { key } => {
                     let key = key_of(key);
-                    let hash = hash_of(&shard, &key);
+                    let hash = hash_of(&key);
                     if let Found::Item(item) = shard.find(hash, &key) {
                         item.set_expiry(Expiry::at(NOW.plus(10)));
                         shard.write_again(hash, &item);
@@ -270,7 +271,7 @@ proptest! {
             }
             check(&shard);
             for key in (0..20).map(key_of) {
-                let seen = match shard.find(hash_of(&shard, &key), &key) {
+                let seen = match shard.find(hash_of(&key), &key) {
                     Found::Item(item) => Some(item.cas()),
                     Found::Absent | Found::Loading(_) => None,
                     Found::Unknown => disk.get(&key).copied(),
