@@ -1,0 +1,3 @@
+//! What the command line offers; each command has a file.
+
+pub mod load;

@@ -1,0 +1,24 @@
+//! The commands of the load generator.
+
+use clap::{Parser, Subcommand};
+use petra_bench::command;
+
+/// Measures servers that speak memcached's text protocol.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Puts a load on a server that is running
+    Load(command::load::Flags),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Load(flags) => command::load::run(&flags),
+    }
+}
