@@ -21,11 +21,7 @@ impl Cores {
     ///
     /// When the operating system does not say which cores there are.
     pub fn halves() -> anyhow::Result<Self> {
-        let allowed = sched_getaffinity(None).context("asking for the cores of this process")?;
-        let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
-            .filter(|core| allowed.is_set(*core))
-            .collect();
-        Ok(Self::halves_of(&cores))
+        Ok(Self::halves_of(&current()?))
     }
 
     fn halves_of(cores: &[usize]) -> Self {
@@ -78,6 +74,18 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<usize>> {
         bail!("{text:?} names no core");
     }
     Ok(cores)
+}
+
+/// The cores that the calling thread may run on.
+///
+/// # Errors
+///
+/// When the operating system does not say.
+pub fn current() -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("asking for the cores of this process")?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect())
 }
 
 /// Keeps the calling thread, and what it starts from now on, on `cores`.

@@ -21,5 +21,6 @@ pub mod keys;
 pub mod load;
 pub mod mix;
 pub mod process;
+pub mod server;
 pub mod summary;
 pub mod worker;

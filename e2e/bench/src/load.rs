@@ -22,6 +22,8 @@ const HEAD_START: Duration = Duration::from_millis(20);
 /// How a server is filled: few connections with many requests each.
 const FILL_CONNECTIONS: usize = 4;
 const FILL_DEPTH: usize = 32;
+/// How often it is looked whether a load is over.
+const TICK: Duration = Duration::from_millis(20);
 /// A server is quiet when it uses less than two ticks of CPU in this time.
 const QUIET: Duration = Duration::from_millis(250);
 const QUIET_CPU_SECONDS: f64 = 0.015;
@@ -69,6 +71,8 @@ pub struct Outcome {
     pub window_seconds: f64,
     /// The share of its cores that the load generator used.
     pub generator_utilisation: f64,
+    /// Cores that all other processes used, and a hypervisor: it should be nearly none.
+    pub disturbance: f64,
 }
 
 impl Outcome {
@@ -110,15 +114,16 @@ pub fn run(load: &Load, target: &Target) -> anyhow::Result<Outcome> {
         interval: load.rate.map(|rate| 1e9 * workers as f64 / rate),
         window,
     };
-    let (reports, cpu) = run_workers(jobs, &shape, target)?;
+    let (reports, usage) = run_workers(jobs, &shape, target)?;
     let time = load.time.as_secs_f64();
     let busy: f64 = reports.iter().map(|report| report.cpu.as_secs_f64()).sum();
-    let summary = merge(&reports, window).summary();
+    let server = usage.server.map_or(0.0, CpuTime::seconds);
     Ok(Outcome {
-        summary,
-        server_cpu: cpu,
+        summary: merge(&reports, window).summary(),
+        server_cpu: usage.server,
         window_seconds: time,
         generator_utilisation: busy / workers as f64 / time,
+        disturbance: (usage.machine - server - busy).max(0.0) / time,
     })
 }
 
@@ -203,12 +208,20 @@ fn asker(keys: &Arc<Keys>, source: Source, read_through: bool) -> Asker {
     }
 }
 
-/// Runs one worker for each of `askers`, and reads the server's CPU time where the window begins and ends.
+/// CPU time used in the window.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    server: Option<CpuTime>,
+    /// Seconds of all processes together.
+    machine: f64,
+}
+
+/// Runs one worker for each of `askers`, and reads CPU times where the window begins and ends.
 fn run_workers(
     askers: impl ExactSizeIterator<Item = Asker>,
     shape: &Shape,
     target: &Target,
-) -> anyhow::Result<(Vec<Report>, Option<CpuTime>)> {
+) -> anyhow::Result<(Vec<Report>, Usage)> {
     let workers = askers.len();
     let start = Instant::now() + HEAD_START;
     std::thread::scope(|scope| {
@@ -230,9 +243,9 @@ fn run_workers(
                 worker::run(&plan, asker)
             }));
         }
-        let cpu = target
-            .pid
-            .map(|pid| cpu_in_window(pid, start, shape.window));
+        let usage = usage_in_window(target.pid, start, shape.window, || {
+            threads.iter().all(|thread| thread.is_finished())
+        });
         let reports = threads
             .into_iter()
             .map(|thread| {
@@ -240,7 +253,7 @@ fn run_workers(
                 report.flatten().context("the load failed")
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        Ok((reports, cpu.transpose()?))
+        Ok((reports, usage?))
     })
 }
 
@@ -249,14 +262,29 @@ fn share(connections: usize, index: usize, workers: usize) -> usize {
     connections / workers + usize::from(index < connections % workers)
 }
 
-fn cpu_in_window(pid: u32, start: Instant, window: Window) -> anyhow::Result<CpuTime> {
+/// Waits for the window's beginning and end; for less when the load is `over` before.
+fn usage_in_window(
+    pid: Option<u32>,
+    start: Instant,
+    window: Window,
+    over: impl Fn() -> bool,
+) -> anyhow::Result<Usage> {
     let at = |nanos| {
         let time = start + Duration::from_nanos(nanos);
-        std::thread::sleep(time.saturating_duration_since(Instant::now()));
-        process::cpu_time(pid)
+        while Instant::now() < time && !over() {
+            std::thread::sleep(time.saturating_duration_since(Instant::now()).min(TICK));
+        }
+        let server = pid.map(process::cpu_time).transpose()?;
+        anyhow::Ok((server, process::machine_cpu_seconds()?))
     };
-    let before = at(window.from)?;
-    Ok(at(window.until)?.since(before))
+    let (server_before, machine_before) = at(window.from)?;
+    let (server, machine) = at(window.until)?;
+    Ok(Usage {
+        server: server
+            .zip(server_before)
+            .map(|(now, before)| now.since(before)),
+        machine: machine - machine_before,
+    })
 }
 
 fn merge(reports: &[Report], window: Window) -> Recorder {

@@ -58,6 +58,27 @@ fn parse_cpu_time(stat: &str) -> Option<CpuTime> {
     })
 }
 
+/// CPU time that all processes of this machine have used so far, with what a hypervisor has taken away.
+///
+/// # Errors
+///
+/// When the operating system does not say.
+pub fn machine_cpu_seconds() -> anyhow::Result<f64> {
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    parse_machine_cpu(&text).context("/proc/stat has no line for all cores")
+}
+
+/// `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guests are part of user and nice.
+fn parse_machine_cpu(stat: &str) -> Option<f64> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = fields
+        .split_ascii_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let busy = [0, 1, 2, 5, 6, 7].map(|index| ticks.get(index).copied().unwrap_or(0.0));
+    Some(busy.iter().sum::<f64>() / TICKS_PER_SECOND)
+}
+
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -121,6 +142,12 @@ mod tests {
                 system_seconds: 1.5
             })
         );
+    }
+
+    #[test]
+    fn a_machine_is_not_busy_while_it_is_idle() {
+        let stat = "cpu  100 200 300 9999 8888 1 2 97 50 0\ncpu0 1 1";
+        assert_eq!(parse_machine_cpu(stat), Some(7.0));
     }
 
     #[test]

@@ -148,6 +148,10 @@ fn print(outcome: &Outcome, cpu_us: Option<f64>) {
         "generator          {:>12.2} of its cores used",
         outcome.generator_utilisation
     );
+    println!(
+        "other processes    {:>12.2} cores used",
+        outcome.disturbance
+    );
     let counts = summary.counts;
     if counts.refused + counts.cas_lost > 0 {
         println!("refused {}, cas lost {}", counts.refused, counts.cas_lost);
