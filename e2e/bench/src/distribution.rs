@@ -49,6 +49,9 @@ impl fmt::Display for Popularity {
     }
 }
 
+/// The scan of one seed never gets as far as that of the next.
+const SCAN_IDS: u64 = 1 << 36;
+
 /// Draws ids below `population`; a scan draws those from there on.
 pub struct Draw {
     population: u64,
@@ -64,9 +67,15 @@ struct Scan {
 }
 
 impl Draw {
-    /// `(worker, workers)` keeps the scans of several workers apart and their random numbers different.
+    /// `(worker, workers)` keeps the scans of several workers apart and their random numbers different; another
+    /// `seed` is another load with the same popularity.
     #[must_use]
-    pub fn new(popularity: Popularity, population: u64, (worker, workers): (u64, u64)) -> Self {
+    pub fn new(
+        popularity: Popularity,
+        population: u64,
+        seed: u64,
+        (worker, workers): (u64, u64),
+    ) -> Self {
         let population = population.max(1);
         let (zipf, scan) = match popularity {
             Popularity::Uniform => (None, None),
@@ -75,7 +84,7 @@ impl Draw {
                 Some(Zipf::new(population, theta)),
                 Some(Scan {
                     share,
-                    next: population + worker,
+                    next: population + seed * SCAN_IDS + worker,
                     step: workers.max(1),
                 }),
             ),
@@ -84,7 +93,7 @@ impl Draw {
             population,
             zipf,
             scan,
-            random: fastrand::Rng::with_seed(0x7065_7472_6100 + worker),
+            random: fastrand::Rng::with_seed((seed << 16) + worker),
         }
     }
 
@@ -116,7 +125,6 @@ struct Zipf {
 }
 
 impl Zipf {
-    #[allow(clippy::cast_precision_loss)]
     fn new(ranks: u64, theta: f64) -> Self {
         let ranks = ranks as f64;
         Self {
@@ -129,7 +137,6 @@ impl Zipf {
     }
 
     /// From 1, the most popular, to the number of ranks.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn rank(&self, random: &mut fastrand::Rng) -> u64 {
         loop {
             let area = self.h_last + random.f64() * (self.h_first - self.h_last);
@@ -171,7 +178,7 @@ mod tests {
         const DRAWS: u32 = 400_000;
         for theta in [0.8, 0.99, 1.0, 1.2] {
             let ranks = 1000;
-            let mut draw = Draw::new(Popularity::Zipf(theta), ranks, (0, 1));
+            let mut draw = Draw::new(Popularity::Zipf(theta), ranks, 0, (0, 1));
             let mut counts = vec![0u32; 1000];
             for _ in 0..DRAWS {
                 counts[usize::try_from(draw.id()).unwrap()] += 1;
@@ -193,7 +200,7 @@ mod tests {
         let popularity = "scan:0.99:0.5".parse().unwrap();
         let mut seen = std::collections::HashSet::new();
         for worker in 0..2 {
-            let mut draw = Draw::new(popularity, 10, (worker, 2));
+            let mut draw = Draw::new(popularity, 10, 0, (worker, 2));
             for _ in 0..1000 {
                 let id = draw.id();
                 assert!(id < 10 || seen.insert(id));

@@ -13,11 +13,13 @@
 //! ends the run. Nothing here knows how a server stores anything.
 
 pub mod answer;
+pub mod case;
 pub mod command;
 pub mod connection;
 pub mod cores;
 pub mod distribution;
 pub mod keys;
+pub mod lab;
 pub mod load;
 pub mod mix;
 pub mod process;

@@ -48,6 +48,10 @@ pub struct Load {
     pub fresh_from: u64,
     pub warm_up: Duration,
     pub time: Duration,
+    /// The load ends after so many requests, if that is before `time`.
+    pub requests: Option<u64>,
+    /// Another seed is another sequence of the same kind.
+    pub seed: u64,
 }
 
 /// Where a load goes, and where it comes from.
@@ -84,7 +88,6 @@ impl Outcome {
 
     /// Microseconds of the server's CPU for each request, `later` used after the load for what it left to do.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn cpu_us_per_request(&self, later: CpuTime) -> Option<f64> {
         let seconds = self.server_cpu?.seconds() + later.seconds();
         Some(seconds * 1e6 / self.summary.counts.requests.max(1) as f64)
@@ -115,7 +118,7 @@ pub fn run(load: &Load, target: &Target) -> anyhow::Result<Outcome> {
         window,
     };
     let (reports, usage) = run_workers(jobs, &shape, target)?;
-    let time = load.time.as_secs_f64();
+    let time = usage.seconds;
     let busy: f64 = reports.iter().map(|report| report.cpu.as_secs_f64()).sum();
     let server = usage.server.map_or(0.0, CpuTime::seconds);
     Ok(Outcome {
@@ -189,14 +192,17 @@ struct Shape {
 fn mixed(load: &Load, worker: u64, workers: u64) -> Source {
     Source::Mixed {
         mix: load.mix.clone(),
-        draw: Draw::new(load.popularity, load.items, (worker, workers)),
+        draw: Draw::new(load.popularity, load.items, load.seed, (worker, workers)),
         keys_per_get: load.keys_per_get.max(1),
         fresh: Range {
             next: load.fresh_from + worker,
             end: MAX_ID,
             step: workers,
         },
-        random: fastrand::Rng::with_seed(worker),
+        left: load
+            .requests
+            .map_or(u64::MAX, |requests| requests / workers),
+        random: fastrand::Rng::with_seed(!((load.seed << 16) + worker)),
     }
 }
 
@@ -208,12 +214,14 @@ fn asker(keys: &Arc<Keys>, source: Source, read_through: bool) -> Asker {
     }
 }
 
-/// CPU time used in the window.
+/// CPU seconds used in the window.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     server: Option<CpuTime>,
-    /// Seconds of all processes together.
+    /// Of all processes together.
     machine: f64,
+    /// How long the window was.
+    seconds: f64,
 }
 
 /// Runs one worker for each of `askers`, and reads CPU times where the window begins and ends.
@@ -278,12 +286,14 @@ fn usage_in_window(
         anyhow::Ok((server, process::machine_cpu_seconds()?))
     };
     let (server_before, machine_before) = at(window.from)?;
+    let begin = Instant::now();
     let (server, machine) = at(window.until)?;
     Ok(Usage {
         server: server
             .zip(server_before)
             .map(|(now, before)| now.since(before)),
         machine: machine - machine_before,
+        seconds: begin.elapsed().as_secs_f64(),
     })
 }
 

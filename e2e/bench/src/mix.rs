@@ -131,6 +131,8 @@ pub enum Source {
         /// Keys of one `get`.
         keys_per_get: usize,
         fresh: Range,
+        /// Requests until the end.
+        left: u64,
         random: fastrand::Rng,
     },
     /// Sets each key of a range once.
@@ -154,7 +156,7 @@ impl Asker {
         expect: &mut VecDeque<Expect>,
     ) -> bool {
         let keys = &self.keys;
-        let (mix, draw, keys_per_get, fresh, random) = match &mut self.source {
+        let (mix, draw, keys_per_get, fresh, left, random) = match &mut self.source {
             Source::Fill(range) => {
                 let Some(id) = range.next() else { return false };
                 push_set(keys, id, due, out, expect);
@@ -165,9 +167,14 @@ impl Asker {
                 draw,
                 keys_per_get,
                 fresh,
+                left,
                 random,
-            } => (mix, draw, *keys_per_get, fresh, random),
+            } => (mix, draw, *keys_per_get, fresh, left, random),
         };
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
         match mix.pick(random) {
             Kind::Get => push_get(keys, (0..keys_per_get).map(|_| draw.id()), due, out, expect),
             Kind::Set => push_set(keys, draw.id(), due, out, expect),

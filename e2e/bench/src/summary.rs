@@ -61,7 +61,6 @@ impl Recorder {
     ///
     /// Never: the bounds of the histogram are constants that fit.
     #[must_use]
-    #[allow(clippy::expect_used)]
     pub fn new(window: Window) -> Self {
         Self {
             window,
@@ -126,7 +125,6 @@ impl Recorder {
 
     /// What it comes to.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn summary(&self) -> Summary {
         let end = if self.window.by_due {
             self.last.max(self.window.until)
@@ -166,7 +164,6 @@ pub struct Summary {
 impl Summary {
     /// Keys found among keys asked for; 1 when none was.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn hit_ratio(&self) -> f64 {
         let asked = self.counts.hits + self.counts.misses;
         if asked == 0 {

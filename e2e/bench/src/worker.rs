@@ -236,11 +236,6 @@ impl<'a> Worker<'a> {
     }
 
     /// Fixed rate: when request `number` of this worker is due.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss
-    )]
     fn due(&self, number: u64) -> u64 {
         (number as f64 * self.plan.interval.unwrap_or(0.0)) as u64
     }

@@ -62,6 +62,9 @@ pub struct Flags {
     /// Seconds that count
     #[arg(short, long, default_value_t = 5.0)]
     seconds: f64,
+    /// Another number is another sequence of keys
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Do not set all items first
     #[arg(long)]
     no_fill: bool,
@@ -128,6 +131,8 @@ impl Flags {
             fresh_from: self.fresh_from,
             warm_up: Duration::from_secs_f64(self.warm_up),
             time: Duration::from_secs_f64(self.seconds),
+            requests: None,
+            seed: self.seed,
         }
     }
 }

@@ -61,6 +61,12 @@ impl Node {
         })
     }
 
+    /// Its program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Whether its space on the disk can be limited.
     #[must_use]
     pub fn has_quota(&self) -> bool {
