@@ -1,3 +1,4 @@
 //! What the command line offers; each command has a file.
 
 pub mod load;
+pub mod run;

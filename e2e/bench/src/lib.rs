@@ -23,6 +23,8 @@ pub mod lab;
 pub mod load;
 pub mod mix;
 pub mod process;
+pub mod report;
+pub mod rounds;
 pub mod server;
 pub mod summary;
 pub mod worker;

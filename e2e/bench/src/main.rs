@@ -15,10 +15,13 @@ struct Arguments {
 enum Command {
     /// Puts a load on a server that is running
     Load(command::load::Flags),
+    /// Measures a node side by side with memcached, case by case
+    Run(command::run::Flags),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Load(flags) => command::load::run(&flags),
+        Command::Run(flags) => command::run::run(&flags),
     }
 }
