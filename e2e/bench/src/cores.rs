@@ -15,6 +15,19 @@ pub struct Cores {
 }
 
 impl Cores {
+    /// The cores that were asked for, as [`parse`] reads them; where none were, a half.
+    ///
+    /// # Errors
+    ///
+    /// What is not a core.
+    pub fn from_flags(server: Option<&str>, generator: Option<&str>) -> anyhow::Result<Self> {
+        let halves = Self::halves()?;
+        Ok(Self {
+            server: server.map_or(Ok(halves.server), parse)?,
+            generator: generator.map_or(Ok(halves.generator), parse)?,
+        })
+    }
+
     /// Half of the cores for each: on two, core 0 for the server and core 1 for the generator.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 //! ends the run. Nothing here knows how a server stores anything.
 
 pub mod answer;
+pub mod answering;
 pub mod case;
 pub mod command;
 pub mod connection;

@@ -15,9 +15,9 @@ use crate::keys::{Keys, MAX_ID};
 use crate::mix::{Asker, Mix, Range, Source};
 use crate::process::{self, CpuTime};
 use crate::summary::{Recorder, Summary, Window};
-use crate::worker::{self, Plan, Report};
+use crate::worker::{Plan, Report, Worker};
 
-/// Time to start threads and open connections, before any request.
+/// Time to start threads, before any request.
 const HEAD_START: Duration = Duration::from_millis(20);
 /// How a server is filled: few connections with many requests each.
 const FILL_CONNECTIONS: usize = 4;
@@ -189,6 +189,18 @@ struct Shape {
     window: Window,
 }
 
+impl Shape {
+    fn plan(&self, address: SocketAddr, worker: usize, workers: usize) -> Plan {
+        Plan {
+            address,
+            connections: share(self.connections, worker, workers),
+            depth: self.depth.max(1),
+            interval: self.interval,
+            window: self.window,
+        }
+    }
+}
+
 fn mixed(load: &Load, worker: u64, workers: u64) -> Source {
     Source::Mixed {
         mix: load.mix.clone(),
@@ -230,25 +242,21 @@ fn run_workers(
     shape: &Shape,
     target: &Target,
 ) -> anyhow::Result<(Vec<Report>, Usage)> {
-    let workers = askers.len();
+    let count = askers.len();
+    let workers = askers
+        .enumerate()
+        .map(|(index, asker)| Worker::connect(shape.plan(target.address, index, count), asker))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let start = Instant::now() + HEAD_START;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (index, asker) in askers.enumerate() {
-            let plan = Plan {
-                address: target.address,
-                connections: share(shape.connections, index, workers),
-                depth: shape.depth.max(1),
-                interval: shape.interval,
-                window: shape.window,
-                start,
-            };
+        for (index, worker) in workers.into_iter().enumerate() {
             let core = target.cores.get(index).copied();
             threads.push(scope.spawn(move || {
                 if let Some(core) = core {
                     cores::pin(&[core])?;
                 }
-                worker::run(&plan, asker)
+                worker.run(start)
             }));
         }
         let usage = usage_in_window(target.pid, start, shape.window, || {

@@ -15,6 +15,8 @@ struct Arguments {
 enum Command {
     /// Puts a load on a server that is running
     Load(command::load::Flags),
+    /// Says what the load generator itself can do
+    SelfTest(command::self_test::Flags),
     /// Measures a node side by side with memcached, case by case
     Run(command::run::Flags),
 }
@@ -22,6 +24,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Load(flags) => command::load::run(&flags),
+        Command::SelfTest(flags) => command::self_test::run(&flags),
         Command::Run(flags) => command::run::run(&flags),
     }
 }

@@ -35,8 +35,6 @@ pub struct Plan {
     /// Nanoseconds between two requests of this worker; none in a closed loop.
     pub interval: Option<f64>,
     pub window: Window,
-    /// The beginning of the load, the same for all workers.
-    pub start: Instant,
 }
 
 /// What it has seen.
@@ -46,23 +44,11 @@ pub struct Report {
     pub cpu: Duration,
 }
 
-/// Runs `plan` to its end.
-///
-/// # Errors
-///
-/// A wrong answer, a lost connection, an answer that does not come.
-pub fn run(plan: &Plan, asker: Asker) -> anyhow::Result<Report> {
-    let worker = Worker::connect(plan, asker)?;
-    wait_until(plan.start);
-    worker.run()
-}
-
-fn wait_until(start: Instant) {
-    std::thread::sleep(start.saturating_duration_since(Instant::now()));
-}
-
-struct Worker<'a> {
-    plan: &'a Plan,
+/// A worker with its connections open.
+pub struct Worker {
+    plan: Plan,
+    /// The beginning of the load, the same for all workers.
+    start: Instant,
     asker: Asker,
     poll: Poll,
     connections: Vec<Connection>,
@@ -83,14 +69,19 @@ struct Worker<'a> {
     cpu_at_end: Option<Duration>,
 }
 
-impl<'a> Worker<'a> {
-    fn connect(plan: &'a Plan, asker: Asker) -> anyhow::Result<Self> {
+impl Worker {
+    /// Opens the connections of `plan`.
+    ///
+    /// # Errors
+    ///
+    /// The address that could not be reached.
+    pub fn connect(plan: Plan, asker: Asker) -> anyhow::Result<Self> {
         let poll = Poll::new().context("creating a poller")?;
         let connections = (0..plan.connections)
             .map(|index| Connection::open(plan.address, poll.registry(), Token(index)))
             .collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Self {
-            plan,
+            start: Instant::now(),
             asker,
             poll,
             connections,
@@ -100,6 +91,7 @@ impl<'a> Worker<'a> {
             recorder: Recorder::new(plan.window),
             free: (0..plan.connections).collect(),
             is_free: vec![true; plan.connections],
+            plan,
             dispatched: 0,
             stopping: false,
             cpu_at_start: None,
@@ -107,7 +99,14 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn run(mut self) -> anyhow::Result<Report> {
+    /// Runs the load, which begins at `start`, to its end.
+    ///
+    /// # Errors
+    ///
+    /// A wrong answer, a lost connection, an answer that does not come.
+    pub fn run(mut self, start: Instant) -> anyhow::Result<Report> {
+        self.start = start;
+        std::thread::sleep(start.saturating_duration_since(Instant::now()));
         let mut events = Events::with_capacity(EVENTS);
         if self.plan.interval.is_none() {
             for index in 0..self.connections.len() {
@@ -147,7 +146,7 @@ impl<'a> Worker<'a> {
     /// Nanoseconds since the beginning.
     #[inline]
     fn now(&self) -> u64 {
-        u64::try_from(self.plan.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn look_at_clock(&mut self, now: u64) -> anyhow::Result<()> {
@@ -193,7 +192,7 @@ impl<'a> Worker<'a> {
     fn receive(&mut self, index: usize) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
         let (recorder, follow_ups) = (&mut self.recorder, &mut self.follow_ups);
-        let (start, read_through) = (self.plan.start, self.asker.read_through);
+        let (start, read_through) = (self.start, self.asker.read_through);
         // The clock is read once for all answers that came together.
         let mut now = None;
         connection.receive(&mut self.buffer, &self.asker.keys, |expect, outcome| {

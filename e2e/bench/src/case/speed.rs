@@ -59,7 +59,7 @@ impl Speed {
     /// # Errors
     ///
     /// A mix that means nothing.
-    pub fn load(&self, lab: &Lab) -> anyhow::Result<Load> {
+    pub fn load(&self, time: Duration, warm_up: Duration) -> anyhow::Result<Load> {
         Ok(Load {
             mix: self.mix.parse()?,
             popularity: self.popularity,
@@ -72,11 +72,15 @@ impl Speed {
             depth: self.depth,
             rate: None,
             fresh_from: 1 << 40,
-            warm_up: lab.warm_up * self.warm_ups,
-            time: lab.time,
+            warm_up,
+            time,
             requests: None,
             seed: 1,
         })
+    }
+
+    fn load_in(&self, lab: &Lab) -> anyhow::Result<Load> {
+        self.load(lab.time, lab.warm_up * self.warm_ups)
     }
 
     /// The fixed rate: a share of what `baseline` does.
@@ -86,7 +90,7 @@ impl Speed {
     /// A server that does not start or answers wrongly.
     pub fn steady_rate(&self, lab: &Lab, baseline: Contender) -> anyhow::Result<f64> {
         let server = self.started(lab, baseline)?;
-        let outcome = load::run(&self.load(lab)?, &lab.target(&server))?;
+        let outcome = load::run(&self.load_in(lab)?, &lab.target(&server))?;
         Ok(outcome.summary.throughput * STEADY_SHARE)
     }
 
@@ -97,7 +101,7 @@ impl Speed {
         rate: Option<f64>,
     ) -> anyhow::Result<Sample> {
         let server = self.started(lab, contender)?;
-        let (load, target) = (self.load(lab)?, lab.target(&server));
+        let (load, target) = (self.load_in(lab)?, lab.target(&server));
         let mut sample = Sample {
             server: contender.to_string(),
             ..Sample::default()
@@ -126,7 +130,7 @@ impl Speed {
         let server = lab.start(contender, self.memory_mb, self.disk_mb)?;
         let load = Load {
             rate: self.fill_rate,
-            ..self.load(lab)?
+            ..self.load_in(lab)?
         };
         load::fill(&load, &lab.target(&server)).context("filling the server")?;
         load::settle(server.pid(), SETTLE)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::case::Case;
 use crate::case::table::CASES;
-use crate::cores::{self, Cores};
+use crate::cores::Cores;
 use crate::lab::Lab;
 use crate::report::{self, Machine, Report};
 use crate::rounds;
@@ -125,12 +125,10 @@ impl Flags {
     }
 
     fn lab(&self) -> anyhow::Result<Lab> {
-        let halves = Cores::halves()?;
-        let cores = |text: &Option<String>, half| text.as_deref().map_or(Ok(half), cores::parse);
-        let cores = Cores {
-            server: cores(&self.server_cores, halves.server)?,
-            generator: cores(&self.generator_cores, halves.generator)?,
-        };
+        let cores = Cores::from_flags(
+            self.server_cores.as_deref(),
+            self.generator_cores.as_deref(),
+        )?;
         let directory = self.out.join("servers");
         std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         Ok(Lab::new(
