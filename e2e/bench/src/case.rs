@@ -155,6 +155,12 @@ impl Sample {
 }
 
 impl Experiment {
+    /// Whether its figures depend on what else the machine does.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        matches!(self, Self::Speed(_) | Self::Sustained(_))
+    }
+
     /// One sample of `contender`. `rate` is the fixed rate, where the experiment has one.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct CaseResult {
     pub title: &'static str,
     pub baseline: Option<String>,
     pub node: String,
+    /// Whether the figures depend on what else the machine does.
+    pub timed: bool,
     /// Requests a second of the loads with a fixed rate.
     pub fixed_rate: Option<f64>,
     pub rows: Vec<Row>,
@@ -56,6 +58,7 @@ pub fn run(lab: &Lab, case: &Case, rounds: usize, progress: &dyn Fn(&str)) -> Ca
         title: case.title,
         baseline: case.baseline.map(|baseline| baseline.to_string()),
         node: case.node.to_string(),
+        timed: case.experiment.is_timed(),
         fixed_rate: None,
         rows: Vec::new(),
         rounds: Vec::new(),
@@ -77,7 +80,11 @@ fn collect(
 ) -> anyhow::Result<()> {
     let rounds = rounds.min(case.max_rounds).max(1);
     result.fixed_rate = fixed_rate(lab, case)?;
-    let mut repeats = rounds;
+    let mut repeats = if case.experiment.is_timed() {
+        rounds
+    } else {
+        0
+    };
     for number in 0..2 * rounds {
         let round = round(lab, case, number, result.fixed_rate, progress)?;
         if round.disturbance() > DISTURBED && repeats > 0 {

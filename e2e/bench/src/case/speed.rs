@@ -28,8 +28,9 @@ pub struct Speed {
     pub depth: usize,
     pub memory_mb: u64,
     pub disk_mb: Option<u64>,
-    /// Items a second while the server is filled; an extstore that is filled faster than it writes drops items.
-    pub fill_rate: Option<f64>,
+    /// Items a second while an extstore is filled: faster than it writes and makes room for what it must remember of
+    /// each item on the disk, it drops items.
+    pub extstore_fill_rate: f64,
     /// Whether latency is also measured at a fixed rate.
     pub steady: bool,
     /// Warm-up in units of the usual.
@@ -48,7 +49,7 @@ pub const SEED: Speed = Speed {
     depth: 1,
     memory_mb: 1024,
     disk_mb: None,
-    fill_rate: None,
+    extstore_fill_rate: 10_000.0,
     steady: true,
     warm_ups: 1,
 };
@@ -109,6 +110,11 @@ impl Speed {
         let closed = load::run(&load, &target)?;
         let later = load::settle(server.pid(), SETTLE)?;
         closed_figures(&closed, later, &mut sample)?;
+        if self.read_through {
+            sample
+                .figures
+                .insert(Metric::HitRatio, closed.summary.hit_ratio());
+        }
         sample.loads.insert("closed", closed);
         if rate.is_some() {
             let seed = load.seed + 1;
@@ -129,7 +135,7 @@ impl Speed {
     fn started(&self, lab: &Lab, contender: Contender) -> anyhow::Result<Server> {
         let server = lab.start(contender, self.memory_mb, self.disk_mb)?;
         let load = Load {
-            rate: self.fill_rate,
+            rate: (contender == Contender::Extstore).then_some(self.extstore_fill_rate),
             ..self.load_in(lab)?
         };
         load::fill(&load, &lab.target(&server)).context("filling the server")?;
@@ -154,9 +160,6 @@ fn closed_figures(
         (Metric::P99Us, summary.p99_us),
         (Metric::P999Us, summary.p999_us),
     ]);
-    if summary.counts.hits + summary.counts.misses > 0 {
-        sample.figures.insert(Metric::HitRatio, summary.hit_ratio());
-    }
     if summary.counts.refused > 0 {
         sample
             .notes

@@ -105,7 +105,6 @@ const LARGER_THAN_MEMORY: Speed = Speed {
     read_through: true,
     memory_mb: 128,
     disk_mb: Some(4096),
-    fill_rate: Some(15_000.0),
     steady: true,
     warm_ups: 5,
     ..SEED
@@ -113,11 +112,11 @@ const LARGER_THAN_MEMORY: Speed = Speed {
 /// Nine times as much as the bytes hold.
 const TRACE: Trace = Trace {
     popularity: Popularity::Zipf(0.99),
-    items: 2_000_000,
+    items: 1_000_000,
     value_len: 500,
-    bytes_mb: 128,
-    warm_up: 3_000_000,
-    requests: 1_500_000,
+    bytes_mb: 64,
+    warm_up: 1_500_000,
+    requests: 700_000,
 };
 
 const fn with_memcached(
@@ -278,7 +277,7 @@ pub const CASES: &[Case] = &[
         node: NODE,
         experiment: Experiment::Speed(LARGER_THAN_MEMORY),
         must: ON_DISK,
-        max_rounds: 3,
+        max_rounds: 2,
     },
     Case {
         name: "sustained",
