@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::lab::Lab;
 use crate::rounds::CaseResult;
@@ -61,22 +62,59 @@ impl Machine {
     }
 }
 
-/// Writes `results.json` and the charts below `directory`.
+/// Writes `results.json`, with every number, and the charts below `directory`.
 ///
 /// # Errors
 ///
 /// Where it cannot be written.
 pub fn write(report: &Report, directory: &Path) -> anyhow::Result<()> {
+    write_numbers(&serde_json::to_value(report)?, report, directory)
+}
+
+/// As [`write`], without what only helps to find out why: what servers say of themselves, and each second of loads
+/// that are not about seconds.
+///
+/// # Errors
+///
+/// Where it cannot be written.
+pub fn write_brief(report: &Report, directory: &Path) -> anyhow::Result<()> {
+    let mut numbers = serde_json::to_value(report)?;
+    shorten(&mut numbers);
+    write_numbers(&numbers, report, directory)
+}
+
+fn write_numbers(numbers: &Value, report: &Report, directory: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     let file = |name: &str, text: String| {
         let path = directory.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
-    file("results.json", serde_json::to_string_pretty(report)? + "\n")?;
+    file(
+        "results.json",
+        serde_json::to_string_pretty(numbers)? + "\n",
+    )?;
     for (name, svg) in chart::charts(report) {
         file(&name, svg)?;
     }
     Ok(())
+}
+
+fn shorten(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("stats");
+            for (name, field) in fields {
+                if let Value::Object(load) = field
+                    && name != "sustained"
+                {
+                    load.remove("seconds");
+                }
+                shorten(field);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten),
+        _ => {}
+    }
 }
 
 fn proc_field(path: &str, name: &str) -> String {
@@ -100,4 +138,21 @@ fn first_line(program: &Path, flag: &str) -> String {
                 .map(str::to_owned)
         })
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_brief_form_keeps_the_seconds_that_matter() {
+        let mut value = json!([{
+            "stats": {"pid": "1"},
+            "loads": {"closed": {"seconds": [1], "p50_us": 2}, "sustained": {"seconds": [1]}},
+        }]);
+        shorten(&mut value);
+        let loads = json!({"closed": {"p50_us": 2}, "sustained": {"seconds": [1]}});
+        assert_eq!(value, json!([{ "loads": loads }]));
+    }
 }

@@ -46,7 +46,7 @@ pub struct Flags {
     /// Directory for what servers write while they run, and for results.json and the charts
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write results.json and the charts to this directory as well
+    /// Write the charts and a brief results.json to this directory as well
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 }
@@ -94,7 +94,7 @@ pub fn run(flags: &Flags) -> anyhow::Result<()> {
         flags.out.display()
     );
     if let Some(directory) = &flags.save {
-        report::write(&report, directory)?;
+        report::write_brief(&report, directory)?;
         println!("and in {}", directory.display());
     }
     if report.cases.iter().any(|case| case.failure.is_some()) {
