@@ -3,3 +3,4 @@
 pub mod load;
 pub mod run;
 pub mod self_test;
+pub mod smoke;

@@ -17,6 +17,8 @@ enum Command {
     Load(command::load::Flags),
     /// Says what the load generator itself can do
     SelfTest(command::self_test::Flags),
+    /// Checks that every answer of memcached and of a node is right, in two seconds
+    Smoke(command::smoke::Flags),
     /// Measures a node side by side with memcached, case by case
     Run(command::run::Flags),
 }
@@ -25,6 +27,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Load(flags) => command::load::run(&flags),
         Command::SelfTest(flags) => command::self_test::run(&flags),
+        Command::Smoke(flags) => command::smoke::run(&flags),
         Command::Run(flags) => command::run::run(&flags),
     }
 }
