@@ -4,7 +4,7 @@ export PETRA_CACHE ?= $(HOME)/.cache/petracache
 export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-code test-cluster lint format advisories images crds golden
+.PHONY: help demo demo-down test test-code test-cluster bench lint format advisories images crds golden
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | column -t -s'|'
@@ -23,6 +23,9 @@ test-code: ## what needs no Kubernetes: format, lints, unit, golden and wire tes
 
 test-cluster: ## chart, image and cluster tests only
 	@e2e/test.sh cluster
+
+bench: ## measure a node side by side with memcached (ARGS="--case NAME --seconds 5 --rounds 3" for one case)
+	@e2e/bench.sh $(ARGS)
 
 lint: ## format check, clippy, shellcheck, licences of dependencies
 	@e2e/test.sh lint

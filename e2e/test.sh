@@ -36,6 +36,9 @@ lint() {
 code() {
   lint
   step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
+  step "Building the node and the load generator" build_programs
+  step "Two seconds of load, every answer checked" \
+    "$BINARIES/petra-bench" smoke --node "$BINARIES/petracache" --out "$PETRA_CACHE/out/bench"
 }
 
 images() {
