@@ -75,7 +75,9 @@ cargo_test_cluster() {
   cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast --test cluster "$@"
 }
 
-scripts() { git ls-files -z '*.sh' .ci/run e2e/lab/lab | xargs -0 shellcheck -x; }
+scripts() {
+  git ls-files -z '*.sh' .ci/run e2e/lab/lab e2e/memcached-suite/{memcached-debug,saslpasswd2,timedrun} | xargs -0 shellcheck -x
+}
 
 # cargo-deny itself comes from the crate registry and is built once. The licence check needs no network.
 cargo_deny() {
