@@ -26,12 +26,19 @@ start() {
   local dir=$1; shift
   mkdir -p "$dir"
   for _ in 1 2 3; do
+    : > "$dir/log"
     free_port > "$dir/port"
-    printf '%q ' exec "$@" -l 127.0.0.1 -p "$(< "$dir/port")" -U 0 > "$dir/command"
+    command_line "$dir" "$@" -l 127.0.0.1 -p "$(< "$dir/port")" -U 0 > "$dir/command"
     additional_arguments "$dir" "$1" >> "$dir/command"
     if launch "$dir"; then return; fi
   done
   die "$dir" "does not start"
+}
+
+# The server writes its own pid: whoever removes DIR while one starts finds either the pid or no server.
+command_line() {
+  printf 'set -e; echo $$ > %q; ' "$1/pid"; shift
+  printf '%q ' exec "$@"
 }
 
 # What differs between servers that otherwise take the same flags.
@@ -47,7 +54,6 @@ additional_arguments() {
 launch() {
   local pid
   setsid bash "$1/command" < /dev/null >> "$1/log" 2>&1 & pid=$!
-  echo "$pid" > "$1/pid"
   local deadline=$((SECONDS + START_TIMEOUT_S))
   while kill -0 "$pid" 2> /dev/null && [ "$SECONDS" -lt "$deadline" ]; do
     if accepts "$(< "$1/port")"; then return 0; fi

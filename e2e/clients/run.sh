@@ -20,19 +20,19 @@ export SASL_USER=petra SASL_PASSWORD='cached, twice'
 # The slowest takes some ten seconds, most of it waiting for values to expire and for the server to be back.
 CLIENT_TIMEOUT_S=120
 
-# NAME  command, in this directory
+# NAME  whether it can do SASL  command, in this directory
 table() {
   local python=$CLIENTS/python/bin/python java="java -XX:TieredStopAtLevel=1 -cp $CLIENTS/downloads/*"
   cat << TABLE
-pymemcache     $python pymemcache_client.py
-pylibmc        $python pylibmc_client.py
-bmemcached     $python bmemcached_client.py
-spymemcached   $java -Dnet.spy.log.LoggerImpl=net.spy.memcached.compat.log.SLF4JLogger SpymemcachedClient.java
-xmemcached     $java XmemcachedClient.java
-gomemcache     $CLIENTS/gomemcache
-memjs          env MEMJS=$CLIENTS/memjs/package node memjs_client.js
-dalli          ruby dalli_client.rb
-php-memcached  php php_memcached_client.php
+pymemcache     no    $python pymemcache_client.py
+pylibmc        no    $python pylibmc_client.py
+bmemcached     sasl  $python bmemcached_client.py
+spymemcached   sasl  $java -Dnet.spy.log.LoggerImpl=net.spy.memcached.compat.log.SLF4JLogger SpymemcachedClient.java
+xmemcached     sasl  $java XmemcachedClient.java
+gomemcache     no    $CLIENTS/gomemcache
+memjs          sasl  env MEMJS=$CLIENTS/memjs/package node memjs_client.js
+dalli          sasl  ruby dalli_client.rb
+php-memcached  sasl  php php_memcached_client.php
 TABLE
 }
 
@@ -111,15 +111,15 @@ install_python() {
 
 # one CLIENT: prints its checks when it has ended, so that those of several do not mix.
 one() {
-  local command dir=$RUN/$1 status=0 start=$SECONDS
-  command=$(table | awk -v name="$1" '$1 == name {$1 = ""; print}')
+  local sasl='' command='' dir=$RUN/$1 status=0 start=$SECONDS
+  read -r _ sasl command < <(table | awk -v name="$1" '$1 == name') || true
   mkdir "$dir"
   if [ -z "$command" ]; then
     echo "FAIL there is no client $1: there are $(table | awk '{printf "%s ", $1}')" > "$dir/log"; status=2
-  elif [ -n "${SERVER:-}" ] || servers "$dir" > "$dir/log" 2>&1; then
+  elif [ -n "${SERVER:-}" ] || servers "$dir" "$sasl" > "$dir/log" 2>&1; then
     # The table's commands are split at spaces, and nothing in them is expanded: a * is Java's.
     local words; read -ra words <<< "$command"
-    (cd "$HERE" && PYTHONDONTWRITEBYTECODE=1 timeout "$CLIENT_TIMEOUT_S" "${words[@]}") > "$dir/log" 2>&1 || status=$?
+    (cd "$HERE" && PYTHONDONTWRITEBYTECODE=1 timeout --foreground "$CLIENT_TIMEOUT_S" "${words[@]}") > "$dir/log" 2>&1 || status=$?
   else
     status=1
   fi
@@ -137,15 +137,17 @@ verdict() {
   cat "$RUN/$1/report"
 }
 
-# servers DIR: starts a client's servers and says in the environment where they are.
+# servers DIR SASL: starts a client's servers and says in the environment where they are.
 servers() {
-  "$E2E/server.sh" start "$1/server" "$BINARY"
-  sasl_user "$1"
-  "$E2E/server.sh" start "$1/sasl-server" "$BINARY" -S -B binary
+  "$E2E/server.sh" start "$1/server" "$BINARY" || return
   SERVER=127.0.0.1:$(< "$1/server/port")
-  SASL_SERVER=127.0.0.1:$(< "$1/sasl-server/port")
   RESTART=$(printf '%q restart %q' "$E2E/server.sh" "$1/server")
-  export SERVER SASL_SERVER RESTART
+  export SERVER RESTART
+  [ "$2" = sasl ] || return 0
+  sasl_user "$1" || return
+  "$E2E/server.sh" start "$1/sasl-server" "$BINARY" -S -B binary || return
+  SASL_SERVER=127.0.0.1:$(< "$1/sasl-server/port")
+  export SASL_SERVER
 }
 
 # sasl_user DIR: the user in the database of Cyrus SASL, for Debian's memcached, and in the text file that memcached reads
