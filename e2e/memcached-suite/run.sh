@@ -21,6 +21,7 @@ TEST_TIMEOUT_S=240
 main() {
   if [ $# = 0 ] || [ ! -x "$1" ]; then sed -n '2,8p' "$0"; exit 2; fi
   SUITE_BINARY=$(realpath "$1"); shift
+  "$SUITE/../lab/install.sh" "$SUITE/packages.txt"
   fetch
   every_test_is_listed_once
   prepare
@@ -81,8 +82,9 @@ one() {
   set -m
   timeout "$TEST_TIMEOUT_S" perl "t/$1" > "$log" 2>&1 & group=$!
   set +m
+  # shellcheck disable=SC2064 # the group of now
+  trap "kill -KILL -- -$group 2> /dev/null || true" EXIT
   wait "$group" || status=$?
-  kill -KILL -- "-$group" 2> /dev/null || true
   local verdict; verdict=$(verdict "$log" "$status")
   echo "$verdict" > "$SUITE_TMP/$1.verdict"
   printf '%-5s %-26s %4d s  %s\n' "${verdict%% *}" "$1" $((SECONDS - start)) "${verdict#* }"
