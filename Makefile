@@ -4,7 +4,7 @@ export PETRA_CACHE ?= $(HOME)/.cache/petracache
 export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-code test-cluster bench lint format advisories images crds golden
+.PHONY: help demo demo-down test test-code test-wire test-cluster bench lint format advisories images crds golden
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | column -t -s'|'
@@ -18,8 +18,11 @@ demo-down: ## end what `make demo` left running
 test: ## everything: format, lints, unit, golden, wire, image, chart and cluster tests
 	@e2e/test.sh
 
-test-code: ## what needs no Kubernetes: format, lints, unit, golden and wire tests
+test-code: ## what needs no Kubernetes: format, lints, unit, golden and wire tests, real clients
 	@e2e/test.sh code
+
+test-wire: ## memcached's own tests, memcapable and nine real clients, against the node
+	@e2e/test.sh wire
 
 test-cluster: ## chart, image and cluster tests only
 	@e2e/test.sh cluster

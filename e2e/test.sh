@@ -3,6 +3,8 @@
 #
 #   test.sh              everything
 #   test.sh code         format, lints, unit, golden and wire tests
+#   test.sh wire         what memcached's own tests, memcapable and real clients say of the node
+#   test.sh judge        what they say of memcached: nobody has to pass what it does not
 #   test.sh cluster      images, chart, and the tests on a local Kubernetes
 #   test.sh lint | advisories | images
 set -euo pipefail
@@ -14,11 +16,13 @@ main() {
   case ${1:-all} in
     all) install; code; cluster ;;
     code) install; code ;;
+    wire) install; wire ;;
+    judge) install; judged /usr/bin/memcached ;;
     cluster) install; cluster ;;
     lint) install; lint ;;
     advisories) step "Known vulnerabilities of dependencies" advisories ;;
     images) install; images ;;
-    *) sed -n '2,7p' "$0"; exit 2 ;;
+    *) sed -n '2,9p' "$0"; exit 2 ;;
   esac
   summary
 }
@@ -36,9 +40,21 @@ lint() {
 code() {
   lint
   step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
-  step "Building the node and the load generator" build_programs
+  step "Building the programs" build_programs
   step "Two seconds of load, every answer checked" \
     "$BINARIES/petra-bench" smoke --node "$BINARIES/petracache" --out "$PETRA_CACHE/out/bench"
+}
+
+wire() {
+  step "Building node, operator and the stand-in for mcrouter" build_programs
+  judged "$BINARIES/petracache"
+}
+
+# judged SERVER: mostly waiting, for values to expire and for servers to start.
+judged() {
+  step "memcached's own tests: $1" "$ROOT/e2e/memcached-suite/run.sh" "$1"
+  step "memcapable: $1" "$ROOT/e2e/memcapable.sh" "$1"
+  step "Real clients: $1" "$ROOT/e2e/clients/run.sh" "$1"
 }
 
 images() {
@@ -78,7 +94,9 @@ cargo_test_cluster() {
   cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast --test cluster "$@"
 }
 
-scripts() { git ls-files -z '*.sh' .ci/run e2e/lab/lab | xargs -0 shellcheck -x; }
+scripts() {
+  git ls-files -z '*.sh' .ci/run e2e/lab/lab e2e/memcached-suite/{memcached-debug,saslpasswd2,timedrun} | xargs -0 shellcheck -x
+}
 
 # cargo-deny itself comes from the crate registry and is built once. The licence check needs no network.
 cargo_deny() {

@@ -3,6 +3,7 @@
 #
 #   install.sh           install what is missing
 #   install.sh --check   only say what is missing; exit status 1 when something is
+#   install.sh FILE      install the packages of another list, of the same form as the one below
 set -euo pipefail
 
 # PACKAGE  what it is for
@@ -33,7 +34,8 @@ mmdebstrap                   the base image for that check
 main() {
   case ${1:-} in
     '' | --check) ;;
-    *) sed -n '2,5p' "$0"; exit 2 ;;
+    -*) sed -n '2,6p' "$0"; exit 2 ;;
+    *) PACKAGES=$(grep -v '^#' "$1") ;;
   esac
   [ -r /etc/debian_version ] || other_system
   local missing; mapfile -t missing < <(missing_packages)
