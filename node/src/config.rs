@@ -45,6 +45,9 @@ const MAX_DRAIN: Duration = Duration::from_secs(600);
 const DEFAULT_DISK_QUOTA: DiskQuota = DiskQuota::Percent(90);
 /// With less, files would be too small to be worth it.
 const MIN_DISK_QUOTA: ByteSize = ByteSize::mib(64);
+/// A heartbeat has seconds.
+const MIN_KEEP_FOR: Duration = Duration::from_secs(1);
+const MAX_KEEP_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Background jobs that RocksDB's own guide begins with.
 const DEFAULT_BACKGROUND_JOBS: i32 = 4;
 const DEFAULT_WRITE_BUFFERS: i32 = 3;
@@ -155,6 +158,7 @@ fn storage(
         max_write_buffer_number: number(layers, Setting::MaxWriteBufferNumber, 2, 64)?
             .unwrap_or(DEFAULT_WRITE_BUFFERS),
         disk_quota: disk_quota(layers)?,
+        keep_for: duration(layers, Setting::KeepFor, MIN_KEEP_FOR, MAX_KEEP_FOR)?,
         max_background_jobs: number(layers, Setting::MaxBackgroundJobs, 2, 256)?
             .unwrap_or(DEFAULT_BACKGROUND_JOBS),
         enable_compression: boolean(layers, Setting::EnableCompression)?.unwrap_or(false),

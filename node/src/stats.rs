@@ -50,6 +50,8 @@ fn general(shared: &Shared) -> Lines {
     let metrics = &shared.metrics;
     let totals = metrics.totals_since_reset();
     let store = shared.store.figures();
+    // What was fetched is counted since the start.
+    let all_gets = metrics.totals().sum(&[Op::Get, Op::Gat], Outcome::Hit);
     let mut lines = Vec::new();
     let mut push = |name: &str, value: u64| lines.push((name.to_owned(), value.to_string()));
     push("pid", process::id().into());
@@ -73,6 +75,22 @@ fn general(shared: &Shared) -> Lines {
     push("curr_items", store.estimated_items());
     push("total_items", totals.sum(&STORING, Outcome::Stored));
     push("evictions", 0);
+    push("tier_items", store.memory.items);
+    push("tier_bytes", store.memory.bytes);
+    push("tier_limit", store.tier_limit);
+    push("tier_hits", all_gets.saturating_sub(store.fetched));
+    push(
+        "tier_evictions",
+        store.memory.evicted_read + store.memory.evicted_unread,
+    );
+    push("dirty_bytes", store.memory.dirty_bytes);
+    push("flushed_items", store.flush.items);
+    push("flushed_bytes", store.flush.bytes);
+    push("flush_lag_ms", store.flush.lag.as_millis() as u64);
+    push("flush_failing", store.flush.failing.into());
+    push("disk_quota", store.disk_quota);
+    push("disk_reads", store.disk_reads);
+    push("rewritten_items", store.rewritten);
     lines.insert(3, ("version".to_owned(), VERSION.to_owned()));
     lines
 }

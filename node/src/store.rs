@@ -19,6 +19,7 @@ mod compaction;
 mod directory;
 mod durability;
 mod flush;
+mod heartbeat;
 pub mod item;
 mod liveness;
 mod load;
@@ -30,10 +31,12 @@ mod rocks;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
+use tracing::warn;
 
 use crate::clock::{Clock, UnixSeconds};
 
@@ -44,6 +47,7 @@ pub use durability::Durability;
 use durability::LogSyncer;
 pub use flush::FlushFigures;
 use flush::WriteBehind;
+use heartbeat::Heartbeat;
 use item::{Attributes, Expiry, Item, item_size};
 use liveness::Liveness;
 pub use load::Loading;
@@ -83,6 +87,8 @@ pub struct StorageOptions {
     pub max_write_buffer_number: i32,
     /// What the database's directory may take.
     pub disk_quota: DiskQuota,
+    /// A node that was away for longer starts empty.
+    pub keep_for: Option<Duration>,
     pub max_background_jobs: i32,
     pub enable_compression: bool,
     /// Whether compaction removes what has expired.
@@ -148,6 +154,8 @@ pub struct Store {
     quota: Arc<Quota>,
     /// Held while a `flush_all` is carried out.
     flushing: Mutex<()>,
+    /// Items that RocksDB had in its own memory.
+    fetched: AtomicU64,
     durability: Durability,
     max_item_size: usize,
     set_aside: Option<PathBuf>,
@@ -184,6 +192,7 @@ impl Store {
         let cas = CasSequence::resume(mark(Mark::CasReserved)?);
         let quota = Quota::open(disk_quota, &rocks, clock.now()).map_err(unreadable)?;
         let quota = Arc::new(quota);
+        let away = heartbeat::away(&rocks, clock.now()).map_err(unreadable)?;
         let rocks = Arc::new(rocks);
         let max_item_size = as_usize(options.max_item_size);
         let memory = Arc::new(Memory::new(as_usize(options.tier_size), max_item_size));
@@ -192,6 +201,7 @@ impl Store {
             &rocks,
             &liveness,
             &quota,
+            Heartbeat::new(options.keep_for),
             &clock,
             options.durability,
             options.flush_interval,
@@ -200,7 +210,7 @@ impl Store {
             .then(|| LogSyncer::start(Arc::clone(&rocks), options.flush_interval))
             .transpose()
             .map_err(OpenError::Thread)?;
-        Ok(Self {
+        let store = Self {
             loaders: Loaders::start(&memory, &rocks, &quota).map_err(OpenError::Thread)?,
             write_behind: write_behind.map_err(OpenError::Thread)?,
             _log_syncer: log_syncer,
@@ -210,11 +220,36 @@ impl Store {
             liveness,
             quota,
             flushing: Mutex::default(),
+            fetched: AtomicU64::new(0),
             durability: options.durability,
             max_item_size,
             set_aside,
             _directory: directory,
-        })
+        };
+        store
+            .empty_if_away_too_long(away, options.keep_for)
+            .map_err(OpenError::Empty)?;
+        Ok(store)
+    }
+
+    fn empty_if_away_too_long(
+        &self,
+        away: Option<Duration>,
+        keep_for: Option<Duration>,
+    ) -> Result<(), StoreError> {
+        let (Some(away), Some(keep_for)) = (away, keep_for) else {
+            return Ok(());
+        };
+        if away <= keep_for {
+            return Ok(());
+        }
+        warn!(
+            ?away,
+            ?keep_for,
+            "this node was away for too long to know what has changed: it starts EMPTY"
+        );
+        let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_now()
     }
 
     /// The item under `key`, if it is there and alive.
@@ -389,6 +424,7 @@ impl Store {
             tier_limit: self.memory.limit() as u64,
             disk_quota: self.quota.bytes(),
             rewritten: self.quota.rewritten(),
+            fetched: self.fetched.load(Ordering::Relaxed) + self.loaders.found(),
             disk_reads: self.loaders.count(),
             disk_reads_waiting: self.loaders.waiting() as u64,
         }
@@ -425,6 +461,7 @@ impl Store {
                     .filter(|header| self.liveness.is_live(header.attributes, now));
                 let item = header.map(|header| record::item(key, header, &record, now));
                 if let Some(item) = &item {
+                    self.fetched.fetch_add(1, Ordering::Relaxed);
                     load::keep(shard, item, &self.quota);
                 }
                 Ok(item)
@@ -488,7 +525,9 @@ pub struct StoreFigures {
     pub disk_quota: u64,
     /// Items that were written again so that they are not dropped, since the start.
     pub rewritten: u64,
-    /// Items that were fetched from the disk because they were not in memory, since the start.
+    /// Items that were not in the memory tier and have been brought there, since the start.
+    pub fetched: u64,
+    /// Keys that were looked for on the disk because they were not in memory, since the start.
     pub disk_reads: u64,
     pub disk_reads_waiting: u64,
 }

@@ -65,6 +65,9 @@ pub struct Flags {
     /// room for new ones [default: 90%]
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     disk_quota: Option<String>,
+    /// A node that was away for longer starts empty, because it does not know what has changed [default: for ever]
+    #[arg(long, value_name = "TIME", help_heading = "Storage")]
+    keep_for: Option<String>,
     /// Memory for items, caches and write buffers, in megabytes or with a unit [default: half of the container's
     /// limit; without one a quarter of the machine's memory, at most 1g]
     #[arg(short = 'm', long, value_name = "MEGABYTES", help_heading = "Storage")]
@@ -137,6 +140,7 @@ impl Flags {
             (Setting::WriteBufferSize, &self.write_buffer_size),
             (Setting::MaxWriteBufferNumber, &self.max_write_buffer_number),
             (Setting::DiskQuota, &self.disk_quota),
+            (Setting::KeepFor, &self.keep_for),
             (Setting::MaxBackgroundJobs, &self.max_background_jobs),
             (Setting::EnableCompression, &self.enable_compression),
             (Setting::EnableTtlCompaction, &self.enable_ttl_compaction),

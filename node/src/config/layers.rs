@@ -58,6 +58,7 @@ settings! {
         "--max-write-buffer-number"
     }
     DiskQuota { Some(("storage", "disk_quota")), Some("PETRACACHE_DISK_QUOTA"), "--disk-quota" }
+    KeepFor { Some(("storage", "keep_for")), Some("PETRACACHE_KEEP_FOR"), "--keep-for" }
     MaxBackgroundJobs {
         Some(("storage", "max_background_jobs")),
         Some("PETRACACHE_MAX_BACKGROUND_JOBS"),

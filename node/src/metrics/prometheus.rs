@@ -160,6 +160,11 @@ fn store_families(store: &StoreFigures) -> Vec<MetricFamily> {
             store.rewritten,
         ),
         counter(
+            "petracache_fetched_items_total",
+            "Items that were not in the memory tier and were brought there from RocksDB.",
+            store.fetched,
+        ),
+        counter(
             "petracache_disk_reads_total",
             "Items that were looked for on the disk.",
             store.disk_reads,

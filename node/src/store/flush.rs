@@ -19,6 +19,7 @@ use tracing::{error, info};
 
 use super::StoreError;
 use super::durability::Durability;
+use super::heartbeat::Heartbeat;
 use super::item::{Expiry, Marks};
 use super::liveness::Liveness;
 use super::memory::{Memory, Taken};
@@ -73,6 +74,7 @@ struct Flusher {
     rocks: Arc<Rocks>,
     liveness: Arc<Liveness>,
     quota: Arc<Quota>,
+    heartbeat: Heartbeat,
     clock: Arc<dyn Clock>,
     durability: Durability,
     period: Duration,
@@ -118,6 +120,7 @@ impl WriteBehind {
         rocks: &Arc<Rocks>,
         liveness: &Arc<Liveness>,
         quota: &Arc<Quota>,
+        heartbeat: Heartbeat,
         clock: &Arc<dyn Clock>,
         durability: Durability,
         interval: Duration,
@@ -127,6 +130,7 @@ impl WriteBehind {
             rocks: Arc::clone(rocks),
             liveness: Arc::clone(liveness),
             quota: Arc::clone(quota),
+            heartbeat,
             clock: Arc::clone(clock),
             durability,
             period: period(durability, interval),
@@ -170,7 +174,11 @@ impl WriteBehind {
     /// Ends the thread and makes the last pass.
     pub(super) fn finish(&self) -> Result<(), StoreError> {
         self.stop();
-        self.flusher.pass()
+        self.flusher.pass()?;
+        self.flusher
+            .heartbeat
+            .last_beat(&self.flusher.rocks, self.flusher.clock.now());
+        Ok(())
     }
 
     pub(super) fn figures(&self) -> FlushFigures {
@@ -241,7 +249,11 @@ impl Flusher {
         let mut tick = Instant::now() + self.period;
         while let Some(pass) = self.next_pass(tick) {
             let result = self.pass();
-            self.quota.keep(&self.memory, &self.rocks, self.clock.now());
+            let now = self.clock.now();
+            self.quota.keep(&self.memory, &self.rocks, now);
+            if result.is_ok() {
+                self.heartbeat.beat(&self.rocks, now);
+            }
             self.report(&result);
             self.finished.send_replace(Finished {
                 pass,

@@ -79,7 +79,13 @@ struct Job {
 pub(super) struct Loaders {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
-    loads: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    loads: AtomicU64,
+    found: AtomicU64,
 }
 
 impl Loaders {
@@ -90,21 +96,21 @@ impl Loaders {
     ) -> io::Result<Self> {
         // Bounded by what the connections may have under way.
         let (jobs, queue) = unbounded();
-        let loads = Arc::new(AtomicU64::new(0));
+        let counts = Arc::new(Counts::default());
         let threads = (0..THREADS)
             .map(|index| {
                 let (memory, rocks) = (Arc::clone(memory), Arc::clone(rocks));
                 let quota = Arc::clone(quota);
-                let (queue, loads) = (queue.clone(), Arc::clone(&loads));
+                let (queue, counts) = (queue.clone(), Arc::clone(&counts));
                 thread::Builder::new()
                     .name(format!("loader-{index}"))
-                    .spawn(move || load_all(&queue, &memory, &rocks, &quota, &loads))
+                    .spawn(move || load_all(&queue, &memory, &rocks, &quota, &counts))
             })
             .collect::<io::Result<_>>()?;
         Ok(Self {
             jobs: Some(jobs),
             threads,
-            loads,
+            counts,
         })
     }
 
@@ -122,7 +128,12 @@ impl Loaders {
 
     /// Reads from the disk since the start.
     pub(super) fn count(&self) -> u64 {
-        self.loads.load(Ordering::Relaxed)
+        self.counts.loads.load(Ordering::Relaxed)
+    }
+
+    /// Items that these reads have found.
+    pub(super) fn found(&self) -> u64 {
+        self.counts.found.load(Ordering::Relaxed)
     }
 
     /// Reads that wait for a thread.
@@ -142,39 +153,37 @@ impl Drop for Loaders {
     }
 }
 
-fn load_all(
-    queue: &Receiver<Job>,
-    memory: &Memory,
-    rocks: &Rocks,
-    quota: &Quota,
-    loads: &AtomicU64,
-) {
+fn load_all(queue: &Receiver<Job>, memory: &Memory, rocks: &Rocks, quota: &Quota, counts: &Counts) {
     while let Ok(job) = queue.recv() {
-        let result = load(&job, memory, rocks, quota);
-        loads.fetch_add(1, Ordering::Relaxed);
-        job.loading.finish(result);
+        let found = load(&job, memory, rocks, quota);
+        counts.loads.fetch_add(1, Ordering::Relaxed);
+        if let Ok(true) = found {
+            counts.found.fetch_add(1, Ordering::Relaxed);
+        }
+        job.loading.finish(found.map(drop));
     }
 }
 
-fn load(job: &Job, memory: &Memory, rocks: &Rocks, quota: &Quota) -> Result<(), StoreError> {
+/// Brings the item to memory, and says whether there was one.
+fn load(job: &Job, memory: &Memory, rocks: &Rocks, quota: &Quota) -> Result<bool, StoreError> {
     let read = rocks.get(&job.key).map_err(StoreError::Read);
     let mut shard = memory.lock(job.place);
     if !shard.end_load(&job.key, &job.loading) {
         // Somebody has written meanwhile, so that what was read is history.
-        return Ok(());
+        return Ok(false);
     }
-    let hash = shard.hash();
-    match read? {
-        Some(record) => match record::header(&record) {
-            Some(header) => {
-                let item = record::item(&job.key, header, &record, job.now);
-                keep(&mut shard, &item, quota);
-            }
-            None => shard.keep_absent(hash, absent(&job.key, job.now)),
-        },
-        None => shard.keep_absent(hash, absent(&job.key, job.now)),
+    let item = read?.and_then(|record| {
+        let header = record::header(&record)?;
+        Some(record::item(&job.key, header, &record, job.now))
+    });
+    match &item {
+        Some(item) => keep(&mut shard, item, quota),
+        None => {
+            let hash = shard.hash();
+            shard.keep_absent(hash, absent(&job.key, job.now));
+        }
     }
-    Ok(())
+    Ok(item.is_some())
 }
 
 /// Keeps what the disk has in memory, and on the disk if it would be dropped there soon.

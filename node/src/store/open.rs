@@ -12,11 +12,11 @@ use tracing::{error, info};
 
 use crate::clock::Clock;
 
-use super::StorageOptions;
 use super::compaction::DropDead;
 use super::directory::{Directory, DirectoryError};
 use super::liveness::Liveness;
 use super::rocks::Rocks;
+use super::{StorageOptions, StoreError};
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -29,6 +29,8 @@ pub enum OpenError {
     },
     #[error("cannot find out how large the disk is: {0}")]
     Quota(io::Error),
+    #[error("cannot start empty: {0}")]
+    Empty(StoreError),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

@@ -44,6 +44,8 @@ pub(super) enum Mark {
     DeadBelow,
     /// When a delayed `flush_all` takes effect, in Unix seconds; 0 for never.
     FlushDue,
+    /// When the node was last there, in Unix seconds.
+    Heartbeat,
 }
 
 impl Mark {
@@ -52,6 +54,7 @@ impl Mark {
             Self::CasReserved => b"cas-reserved",
             Self::DeadBelow => b"dead-below",
             Self::FlushDue => b"flush-due",
+            Self::Heartbeat => b"heartbeat",
         }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn options(path: &Path) -> StorageOptions {
         write_buffer_size: 1 << 20,
         max_write_buffer_number: 3,
         disk_quota: DiskQuota::Bytes(64 << 20),
+        keep_for: None,
         max_background_jobs: 2,
         enable_compression: false,
         enable_ttl_compaction: true,
@@ -52,10 +53,14 @@ pub(crate) fn options(path: &Path) -> StorageOptions {
 }
 
 pub(crate) fn open(path: &Path, clock: &Arc<TestClock>) -> Store {
+    open_with(&options(path), clock)
+}
+
+fn open_with(options: &StorageOptions, clock: &Arc<TestClock>) -> Store {
     let mut store = None;
     // A process that another test is starting may hold the lock file open for a moment.
     wait_until("the directory is free", || {
-        match Store::open(&options(path), clock.clone()) {
+        match Store::open(options, clock.clone()) {
             Err(OpenError::Directory(DirectoryError::InUse { .. })) => false,
             opened => {
                 store = Some(opened.expect("the store opens"));
@@ -293,4 +298,29 @@ fn concurrent_changes_of_one_item_are_all_seen() {
     });
     let item = done(|| store.get(b"counter", clock.now())).expect("an item");
     assert_eq!(item.data(), b"2000");
+}
+
+#[test]
+fn a_node_that_was_away_for_too_long_starts_empty() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clock = TestClock::new();
+    let open = |keep_for| {
+        let options = StorageOptions {
+            keep_for: Some(Duration::from_secs(keep_for)),
+            ..options(dir.path())
+        };
+        open_with(&options, &clock)
+    };
+    for (away, stays) in [(300, true), (301, false)] {
+        let store = open(300);
+        set(&store, "key", Expiry::NEVER, &clock);
+        store.close().expect("closed");
+        drop(store);
+        clock.advance(away);
+        let store = open(300);
+        assert_eq!(has(&store, "key", &clock), stays, "away for {away} s");
+        set(&store, "new", Expiry::NEVER, &clock);
+        assert!(has(&store, "new", &clock));
+        store.close().expect("closed");
+    }
 }
