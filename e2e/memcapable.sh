@@ -21,7 +21,7 @@ main() {
   # Debian calls it memccapable.
   "$(command -v memccapable || command -v memcapable)" -h 127.0.0.1 -p "$(< "$DIR/port")" -t "$TIMEOUT_S" -v \
     2> "$DIR/assertions" | tee "$DIR/out" || status=$?
-  [ "$status" = 0 ] || cat "$DIR/assertions" >&2
+  [ "$status" = 0 ] || { cat "$DIR/assertions"; echo; } >&2
   verdict "$status"
 }
 

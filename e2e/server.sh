@@ -88,7 +88,7 @@ free_port() {
 accepts() { (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 
 die() {
-  echo "the server $2: $(< "$1/command")" >&2
+  echo "the server $2: $(sed 's/.*; exec //' "$1/command")" >&2
   tail -n 20 "$1/log" >&2 || true
   exit 1
 }

@@ -57,7 +57,8 @@ public class SpymemcachedClient {
         check(protocol + ": add", List.of(mc.add("added", 0, 1).get(), mc.add("added", 0, 2).get()), List.of(true, false));
         check(protocol + ": replace", List.of(mc.replace("added", 0, 3).get(), mc.replace("missing", 0, 3).get()), List.of(true, false));
         mc.set("joined", 0, "b").get();
-        check(protocol + ": append and prepend", List.of(mc.append("joined", "c").get(), mc.prepend("joined", "a").get(), mc.get("joined")), List.of(true, true, "abc"));
+        check(protocol + ": append and prepend",
+            List.of(mc.append("joined", "c").get(), mc.prepend("joined", "a").get(), mc.get("joined")), List.of(true, true, "abc"));
 
         long token = mc.gets("text").getCas();
         check(protocol + ": cas with the token of gets", mc.cas("text", token, "second"), CASResponse.OK);
@@ -83,7 +84,8 @@ public class SpymemcachedClient {
         new Random(1).nextBytes(large);
         check(protocol + ": 600 KiB", mc.set("large", 0, large).get(), true);
         check(protocol + ": 600 KiB come back", Arrays.equals((byte[]) mc.get("large"), large), true);
-        check(protocol + ": a unicode key", List.of(mc.set("ключ:日本語", 0, "значение").get(), mc.get("ключ:日本語")), List.of(true, "значение"));
+        check(protocol + ": a unicode key",
+            List.of(mc.set("ключ:日本語", 0, "значение").get(), mc.get("ключ:日本語")), List.of(true, "значение"));
         check(protocol + ": versions", mc.getVersions().values().iterator().next().isEmpty(), false);
         check(protocol + ": stats", Long.parseLong(mc.getStats().values().iterator().next().get("curr_items")) > 0, true);
         check(protocol + ": flush empties it", List.of(mc.flush().get(), mc.get("text") == null), List.of(true, true));

@@ -62,7 +62,8 @@ public class XmemcachedClient {
         check(protocol + ": add", List.of(mc.add("added", 0, 1), mc.add("added", 0, 2)), List.of(true, false));
         check(protocol + ": replace", List.of(mc.replace("added", 0, 3), mc.replace("missing", 0, 3)), List.of(true, false));
         mc.set("joined", 0, "b");
-        check(protocol + ": append and prepend", List.of(mc.append("joined", "c"), mc.prepend("joined", "a"), value(mc, "joined")), List.of(true, true, "abc"));
+        check(protocol + ": append and prepend",
+            List.of(mc.append("joined", "c"), mc.prepend("joined", "a"), value(mc, "joined")), List.of(true, true, "abc"));
 
         GetsResponse<String> read = mc.gets("text");
         check(protocol + ": cas with the token of gets", mc.cas("text", 0, "second", read.getCas()), true);
@@ -89,7 +90,8 @@ public class XmemcachedClient {
         new Random(1).nextBytes(large);
         check(protocol + ": 600 KiB", mc.set("large", 0, large), true);
         check(protocol + ": 600 KiB come back", Arrays.equals((byte[]) value(mc, "large"), large), true);
-        check(protocol + ": a unicode key", List.of(mc.set("ключ:日本語", 0, "значение"), value(mc, "ключ:日本語")), List.of(true, "значение"));
+        check(protocol + ": a unicode key",
+            List.of(mc.set("ключ:日本語", 0, "значение"), value(mc, "ключ:日本語")), List.of(true, "значение"));
         if (protocol.equals("text")) { // for the other one it reads no version out of the answer
             check(protocol + ": versions", mc.getVersions().values().iterator().next().isEmpty(), false);
         }
