@@ -46,7 +46,7 @@ pub use directory::DirectoryError;
 pub use durability::Durability;
 use durability::LogSyncer;
 pub use flush::FlushFigures;
-use flush::WriteBehind;
+use flush::{Parts, WriteBehind};
 use heartbeat::Heartbeat;
 use item::{Attributes, Expiry, Item, item_size};
 use liveness::Liveness;
@@ -196,16 +196,15 @@ impl Store {
         let rocks = Arc::new(rocks);
         let max_item_size = as_usize(options.max_item_size);
         let memory = Arc::new(Memory::new(as_usize(options.tier_size), max_item_size));
-        let write_behind = WriteBehind::start(
-            &memory,
-            &rocks,
-            &liveness,
-            &quota,
-            Heartbeat::new(options.keep_for),
-            &clock,
-            options.durability,
-            options.flush_interval,
-        );
+        let parts = Parts {
+            memory: Arc::clone(&memory),
+            rocks: Arc::clone(&rocks),
+            liveness: Arc::clone(&liveness),
+            quota: Arc::clone(&quota),
+            heartbeat: Heartbeat::new(options.keep_for),
+            clock,
+        };
+        let write_behind = WriteBehind::start(parts, options.durability, options.flush_interval);
         let log_syncer = (options.durability == Durability::Interval)
             .then(|| LogSyncer::start(Arc::clone(&rocks), options.flush_interval))
             .transpose()

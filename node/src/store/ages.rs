@@ -60,7 +60,7 @@ impl Ages {
     pub(super) fn resume(encoded: &[u8], quota: u64, now: UnixSeconds) -> Self {
         let checkpoints: VecDeque<_> = encoded.chunks_exact(CHECKPOINT_LEN).map(decode).collect();
         let bytes = checkpoints.back().map_or(0, |last| last.bytes);
-        let complete = encoded.len() % CHECKPOINT_LEN != 0;
+        let complete = !encoded.len().is_multiple_of(CHECKPOINT_LEN);
         Self {
             checkpoints,
             open: Checkpoint {

@@ -84,7 +84,10 @@ fn sync_until(stopped: &mpsc::Receiver<()>, rocks: &Rocks, interval: Duration) {
     while let Err(RecvTimeoutError::Timeout) =
         stopped.recv_timeout(tick.saturating_duration_since(Instant::now()))
     {
-        if let Err(error) = rocks.flush_log(true) {
+        // That the disk takes no writes is said by those who write; asking it to sync would only make it worse.
+        if rocks.is_writable()
+            && let Err(error) = rocks.sync_log()
+        {
             error!(%error, "cannot sync the log: a machine that dies would lose what is in it");
         }
         tick = (tick + interval).max(Instant::now());

@@ -68,14 +68,19 @@ impl Default for Lot {
     }
 }
 
+/// What a pass works on.
+pub(super) struct Parts {
+    pub(super) memory: Arc<Memory>,
+    pub(super) rocks: Arc<Rocks>,
+    pub(super) liveness: Arc<Liveness>,
+    pub(super) quota: Arc<Quota>,
+    pub(super) heartbeat: Heartbeat,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
 /// What a pass needs, and what it counts.
 struct Flusher {
-    memory: Arc<Memory>,
-    rocks: Arc<Rocks>,
-    liveness: Arc<Liveness>,
-    quota: Arc<Quota>,
-    heartbeat: Heartbeat,
-    clock: Arc<dyn Clock>,
+    parts: Parts,
     durability: Durability,
     period: Duration,
     requests: Mutex<Requests>,
@@ -116,22 +121,12 @@ pub(super) struct WriteBehind {
 
 impl WriteBehind {
     pub(super) fn start(
-        memory: &Arc<Memory>,
-        rocks: &Arc<Rocks>,
-        liveness: &Arc<Liveness>,
-        quota: &Arc<Quota>,
-        heartbeat: Heartbeat,
-        clock: &Arc<dyn Clock>,
+        parts: Parts,
         durability: Durability,
         interval: Duration,
     ) -> io::Result<Self> {
         let flusher = Arc::new(Flusher {
-            memory: Arc::clone(memory),
-            rocks: Arc::clone(rocks),
-            liveness: Arc::clone(liveness),
-            quota: Arc::clone(quota),
-            heartbeat,
-            clock: Arc::clone(clock),
+            parts,
             durability,
             period: period(durability, interval),
             requests: Mutex::default(),
@@ -176,8 +171,9 @@ impl WriteBehind {
         self.stop();
         self.flusher.pass()?;
         self.flusher
+            .parts
             .heartbeat
-            .last_beat(&self.flusher.rocks, self.flusher.clock.now());
+            .last_beat(&self.flusher.parts.rocks, self.flusher.parts.clock.now());
         Ok(())
     }
 
@@ -188,7 +184,7 @@ impl WriteBehind {
             items: counts.items.load(Ordering::Relaxed),
             bytes: counts.bytes.load(Ordering::Relaxed),
             last_pass: Duration::from_micros(counts.last_pass_us.load(Ordering::Relaxed)),
-            lag: if self.flusher.memory.dirty_bytes() == 0 {
+            lag: if self.flusher.parts.memory.dirty_bytes() == 0 {
                 Duration::ZERO
             } else {
                 let complete = self.flusher.complete.lock();
@@ -249,10 +245,12 @@ impl Flusher {
         let mut tick = Instant::now() + self.period;
         while let Some(pass) = self.next_pass(tick) {
             let result = self.pass();
-            let now = self.clock.now();
-            self.quota.keep(&self.memory, &self.rocks, now);
+            let now = self.parts.clock.now();
+            self.parts
+                .quota
+                .keep(&self.parts.memory, &self.parts.rocks, now);
             if result.is_ok() {
-                self.heartbeat.beat(&self.rocks, now);
+                self.parts.heartbeat.beat(&self.parts.rocks, now);
             }
             self.report(&result);
             self.finished.send_replace(Finished {
@@ -292,7 +290,7 @@ impl Flusher {
             let elapsed = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.figures.last_pass_us.store(elapsed, Ordering::Relaxed);
         } else {
-            self.memory.find_dirty_shards();
+            self.parts.memory.find_dirty_shards();
         }
         result
     }
@@ -300,14 +298,15 @@ impl Flusher {
     fn try_pass(&self) -> Result<(), StoreError> {
         let mut lot = Lot::default();
         let mut wrote = false;
-        for index in self.memory.take_dirty_shards() {
+        for index in self.parts.memory.take_dirty_shards() {
             // What others write meanwhile is left for the next pass, or this one might never end.
-            let mut left = self.memory.lock_index(index).dirty_count();
+            let mut left = self.parts.memory.lock_index(index).dirty_count();
             while left > 0 {
-                let taken =
-                    self.memory
-                        .lock_index(index)
-                        .take_dirty(left, BATCH_BYTES, self.clock.now());
+                let taken = self.parts.memory.lock_index(index).take_dirty(
+                    left,
+                    BATCH_BYTES,
+                    self.parts.clock.now(),
+                );
                 left -= taken.len();
                 self.fill(&mut lot, &taken);
                 lot.taken
@@ -330,10 +329,10 @@ impl Flusher {
     }
 
     fn fill(&self, lot: &mut Lot, taken: &[Taken]) {
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         for Taken { item, .. } in taken {
             // The disk may have an older version that would come alive again.
-            if item.has(Marks::ABSENT) || !self.liveness.is_live(item.attributes(), now) {
+            if item.has(Marks::ABSENT) || !self.parts.liveness.is_live(item.attributes(), now) {
                 lot.writes.delete(item.key());
             } else {
                 lot.writes
@@ -346,9 +345,13 @@ impl Flusher {
     /// Writes the lot and settles what is in it, whether it could be written or not.
     fn write(&self, lot: &mut Lot) -> Result<(), StoreError> {
         let bytes = lot.writes.bytes() as u64;
-        let result = self.rocks.write(&mut lot.writes).map_err(StoreError::Write);
+        let result = self
+            .parts
+            .rocks
+            .write(&mut lot.writes)
+            .map_err(StoreError::Write);
         for chunk in lot.taken.chunk_by(|(one, _), (other, _)| one == other) {
-            let mut shard = self.memory.lock_index(chunk[0].0);
+            let mut shard = self.parts.memory.lock_index(chunk[0].0);
             for (_, taken) in chunk {
                 shard.settle(taken, result.is_ok());
             }
@@ -357,8 +360,10 @@ impl Flusher {
             let items = lot.taken.len() as u64;
             self.figures.items.fetch_add(items, Ordering::Relaxed);
             self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);
-            let now = self.clock.now();
-            self.quota.note(bytes, lot.lives_until, now, &self.rocks);
+            let now = self.parts.clock.now();
+            self.parts
+                .quota
+                .note(bytes, lot.lives_until, now, &self.parts.rocks);
         }
         lot.taken.clear();
         lot.lives_until = Expiry::PAST;
@@ -366,13 +371,11 @@ impl Flusher {
     }
 
     fn make_durable(&self) -> Result<(), StoreError> {
-        let sync = match self.durability {
-            Durability::None => return Ok(()),
+        match self.durability {
             // In mode interval the log is synced by a thread of its own.
-            Durability::Interval | Durability::Always => false,
-            Durability::Fsync => true,
-        };
-        self.rocks.flush_log(sync).map_err(StoreError::Flush)
+            Durability::None | Durability::Interval | Durability::Always => Ok(()),
+            Durability::Fsync => self.parts.rocks.sync_log().map_err(StoreError::Flush),
+        }
     }
 
     /// A failing disk is said once, and so is its recovery.
@@ -387,7 +390,7 @@ impl Flusher {
             _ => {}
         }
         if result.is_err()
-            && let Err(error) = self.rocks.resume()
+            && let Err(error) = self.parts.rocks.resume()
         {
             tracing::debug!(%error, "the database cannot resume yet");
         }

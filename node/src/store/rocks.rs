@@ -4,6 +4,7 @@
 //! alive, is decided elsewhere. Every call may block on the disk unless it says otherwise.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompactionStyle, DBCompressionType,
@@ -97,6 +98,7 @@ pub(super) struct Rocks {
     item_writes: WriteOptions,
     mark_writes: WriteOptions,
     block_cache: Cache,
+    failing: AtomicBool,
 }
 
 impl Rocks {
@@ -128,6 +130,7 @@ impl Rocks {
             item_writes,
             mark_writes,
             block_cache,
+            failing: AtomicBool::new(false),
         })
     }
 
@@ -146,10 +149,11 @@ impl Rocks {
         }
     }
 
-    /// Writes the batch and empties it; how durable it is afterwards depends on the mode and on [`Rocks::flush_log`].
+    /// Writes the batch and empties it; how durable it is afterwards depends on the mode and on [`Rocks::sync_log`].
     pub(super) fn write(&self, batch: &mut Batch) -> Result<(), rocksdb::Error> {
         let result = self.db.write_opt(&batch.writes, &self.item_writes);
         batch.writes.clear();
+        self.failing.store(result.is_err(), Ordering::Relaxed);
         result
     }
 
@@ -211,9 +215,14 @@ impl Rocks {
             .set_options(&[("compaction_options_fifo", fifo.as_str())])
     }
 
-    /// Hands the write-ahead log to the operating system, and with `sync` waits until the disk has it.
-    pub(super) fn flush_log(&self, sync: bool) -> Result<(), rocksdb::Error> {
-        self.db.flush_wal(sync)
+    /// Waits until the disk has the write-ahead log. The operating system has it already.
+    pub(super) fn sync_log(&self) -> Result<(), rocksdb::Error> {
+        self.db.flush_wal(true)
+    }
+
+    /// Whether the last write succeeded.
+    pub(super) fn is_writable(&self) -> bool {
+        !self.failing.load(Ordering::Relaxed)
     }
 
     /// Writes everything that is only in memory to files, so that the next start has no log to replay.
@@ -276,8 +285,6 @@ fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     let mut db = Options::default();
     db.create_if_missing(true);
     db.create_missing_column_families(true);
-    // The store decides when the log reaches the operating system: once per batch, once per interval or never.
-    db.set_manual_wal_flush(true);
     db.set_db_write_buffer_size(as_usize(options.memtable_memory()));
     // The marks are written rarely; without a bound their old log files would stay for ever.
     db.set_max_total_wal_size(quota::log_bytes(disk_quota));

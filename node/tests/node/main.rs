@@ -4,6 +4,7 @@ mod admin;
 mod client;
 mod command_line;
 mod crashes;
+mod disk_full;
 mod drain;
 mod harness;
 mod hostile;
