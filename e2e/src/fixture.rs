@@ -10,7 +10,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, Resource, ResourceExt};
-use petra_operator::crd::PetraCluster;
+use petra_operator::controller::build::config_map::config_hash;
+use petra_operator::crd::{PetraCluster, ScalingPhase};
 use petra_operator::names::{CONFIG_KEY, Component, MEMCACHED_PORT, RegionNames};
 use petra_routing::{Config, Operation, Question, Request};
 use serde::de::DeserializeOwned;
@@ -115,6 +116,24 @@ impl Fixture {
         let mut data = config_map.data.unwrap_or_default();
         data.remove(CONFIG_KEY)
             .with_context(|| format!("{name} has no {CONFIG_KEY}"))
+    }
+
+    /// Waits until every router of a region runs the configuration that is in its ConfigMap.
+    pub async fn wait_for_config(&self, cluster: &str, region: &str) {
+        eventually("the routers run the live configuration", || async {
+            let hash = config_hash(&self.config_text(cluster, region).await?);
+            for pod in self.pods(cluster, region, Component::Router).await? {
+                let mut router = self.connect(&pod.name_any()).await?;
+                let running = router.get("__mcrouter__.config_md5_digest").await?;
+                ensure!(
+                    running.as_ref() == Some(&hash),
+                    "{} runs {running:?}",
+                    pod.name_any()
+                );
+            }
+            anyhow::Ok(())
+        })
+        .await;
     }
 
     /// A connection to a pod's memcached port.
@@ -239,6 +258,12 @@ impl Fixture {
 /// Whether the operator has seen the newest spec and says Ready.
 pub fn is_ready(cluster: Option<&PetraCluster>) -> bool {
     cluster.is_some_and(|cluster| condition(cluster, "Ready").0 == "True")
+}
+
+/// The step of the first region that is scaled.
+pub fn phase(cluster: Option<&PetraCluster>) -> Option<ScalingPhase> {
+    let status = cluster?.status.as_ref()?;
+    status.scaling.first().map(|scaling| scaling.phase)
 }
 
 /// Status and message of a condition that is about the newest spec; `Unknown` when there is none.

@@ -1,8 +1,8 @@
 //! The reconcile driver: five steps for one cluster, and what is remembered between two of them.
 //!
 //! ```text
-//! dereference ─► validate ─► layout, build ─► apply ─► nudge routers ─► status
-//!   caches        pure          pure          client      client         pure, then one patch
+//! dereference ─► validate ─► plan: layout, build ─► apply ─► nudge routers ─► status
+//!   caches        pure          pure                client      client         pure, then one patch
 //! ```
 
 use std::collections::HashMap;
@@ -23,19 +23,20 @@ use crate::object::{Kind, Wanted, is_older};
 
 use apply::{Applier, Owner};
 use build::config_map::config_hash;
-use build::{Layouts, RegionObjects, Workload, routes};
+use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
 use events::Events;
-use layout::{Layout, Live};
+use plan::Plan;
 use routers::Routers;
 use status::{Outcome, View};
-use validate::{InvalidSpec, Settings, ValidatedCluster};
+use validate::Settings;
 
 pub mod apply;
 pub mod build;
 pub mod dereference;
 pub mod events;
 pub mod layout;
+pub mod plan;
 pub mod routers;
 pub mod run;
 pub mod status;
@@ -49,9 +50,6 @@ const LATER: Duration = Duration::from_secs(15);
 
 /// Nothing is awaited. Routers are asked again, and whatever a watch may have missed is seen. Nothing is written.
 const SETTLED: Duration = Duration::from_secs(300);
-
-/// The most that a `ConfigMap` holds, less room for its other fields.
-const MAX_CONFIG_BYTES: usize = 1_000_000;
 
 /// Why a reconciliation failed. It is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -140,8 +138,10 @@ async fn reconcile_steps(
     context: &Context,
 ) -> Result<Action, ReconcileError> {
     let observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    let previous = latest_status(cluster, context);
+    let now = Timestamp::now();
     let planned = validate::validate(cluster, &context.settings)
-        .and_then(|validated| Plan::new(validated, &observed));
+        .and_then(|validated| Plan::new(validated, &observed, previous.as_ref(), now));
     let plan = match planned {
         Ok(plan) => plan,
         Err(error) => {
@@ -171,85 +171,6 @@ async fn reconcile_steps(
     }
 }
 
-/// What shall be, decided from the spec and what there is.
-struct Plan {
-    cluster: ValidatedCluster,
-    layouts: Layouts,
-    regions: Vec<RegionObjects>,
-}
-
-impl Plan {
-    fn new(cluster: ValidatedCluster, observed: &Observed) -> Result<Self, InvalidSpec> {
-        let layouts = layouts(&cluster, observed);
-        let mut regions = build::build(&cluster, &layouts);
-        for region in &mut regions {
-            let set = region
-                .stateful_set
-                .metadata
-                .name
-                .as_deref()
-                .unwrap_or_default();
-            if let Some(size) = observed.volume_sizes.get(set) {
-                build::statefulset::keep_volume_size(&mut region.stateful_set, size);
-            }
-            let bytes = status::config_text(region).len();
-            if bytes > MAX_CONFIG_BYTES {
-                return Err(InvalidSpec::ConfigTooLarge {
-                    bytes,
-                    limit: MAX_CONFIG_BYTES,
-                });
-            }
-        }
-        Ok(Self {
-            cluster,
-            layouts,
-            regions,
-        })
-    }
-}
-
-/// The next step of every region that is built here.
-fn layouts(cluster: &ValidatedCluster, observed: &Observed) -> Layouts {
-    let routers_follow = live_config_is_everywhere(cluster, observed);
-    let next = |region: &validate::ValidatedRegion| {
-        let name = region.names.region.clone();
-        let set = observed.node_sets.get(&region.names.node_set());
-        let config = observed.config(&region.names.config_map());
-        let live = Live {
-            servers: config.and_then(|config| routes::pool_size(&config, &name)),
-            pods: set.map(|set| set.pods),
-            ready: set.map_or(0, |set| set.ready),
-            // Every region's routers use this region's nodes.
-            routers_follow: routers_follow && all_configs_agree(cluster, observed, &name),
-        };
-        (name, Layout::next(region.replicas, live))
-    };
-    cluster.built().map(next).collect()
-}
-
-fn live_config_is_everywhere(cluster: &ValidatedCluster, observed: &Observed) -> bool {
-    cluster.built().all(|region| {
-        let text = observed.configs.get(&region.names.config_map());
-        let hash = text.map(|text| config_hash(text)).unwrap_or_default();
-        let mut routers = observed
-            .routers
-            .iter()
-            .filter(|router| router.region == region.names.region);
-        text.is_some() && routers.all(|router| !router.may_lag_behind(&hash))
-    })
-}
-
-/// Whether every live configuration has the same number of servers for `region`.
-fn all_configs_agree(cluster: &ValidatedCluster, observed: &Observed, region: &str) -> bool {
-    let mut sizes = cluster.built().map(|of| {
-        observed
-            .config(&of.names.config_map())
-            .and_then(|config| routes::pool_size(&config, region))
-    });
-    let first = sizes.next().flatten();
-    sizes.all(|size| size == first)
-}
-
 /// Every object of `regions`, in the order in which they are applied.
 ///
 /// # Errors
@@ -277,6 +198,8 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
             Workload::DaemonSet(daemon_set) => Wanted::new(Kind::DaemonSet, daemon_set.as_ref())?,
         });
     }
+    // Of all regions first the nodes, then the configurations that name them.
+    wanted.sort_by_key(|wanted| wanted.key.kind);
     Ok(wanted)
 }
 
@@ -341,6 +264,8 @@ fn next_look(
     });
     if busy || stale {
         SOON
+    } else if let Some(due) = plan.due {
+        due.clamp(SOON, LATER)
     } else if status::is_true(status, status::condition::READY) {
         SETTLED
     } else {

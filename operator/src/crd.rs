@@ -14,6 +14,7 @@ mod node;
 mod region;
 mod router;
 mod routing;
+mod scaling;
 mod status;
 mod units;
 
@@ -24,7 +25,8 @@ pub use routing::{
     DeletePolicy, Deletes, HashFunction, HashSpec, PoolFailover, ReadPolicy, Reads, Routing,
     Timeouts, WritePolicy, Writes,
 };
-pub use status::{PetraClusterStatus, RegionStatus, RouterStatus};
+pub use scaling::{Scaling, ScalingMode};
+pub use status::{PetraClusterStatus, RegionStatus, RouterStatus, ScalingPhase, ScalingStatus};
 pub use units::{ByteSize, Period, UnitError};
 
 /// Nodes that one region may have: what Ch3 and a `ConfigMap` of one mebibyte hold with room to spare.
@@ -105,6 +107,9 @@ pub struct PetraClusterSpec {
     /// mcrouter, which applications talk to.
     #[serde(default)]
     pub router: Router,
+    /// How a region gets more or fewer nodes.
+    #[serde(default)]
+    pub scaling: Scaling,
     /// Stops the operator from changing anything of this cluster while true; status is still kept. For repairs by hand.
     #[serde(default)]
     pub paused: bool,

@@ -16,14 +16,14 @@ use serde_json::Value;
 /// Kinds in the order in which they are applied: what others refer to comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Configuration of routers.
-    ConfigMap,
     /// Names of nodes, address of routers.
     Service,
     /// Limits of evictions.
     PodDisruptionBudget,
     /// Nodes.
     StatefulSet,
+    /// Configuration of routers, which names nodes.
+    ConfigMap,
     /// Routers.
     Deployment,
     /// Routers.

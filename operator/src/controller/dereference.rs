@@ -2,7 +2,7 @@
 //!
 //! Owns the reading of live objects. Must not know what is wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
@@ -33,8 +33,8 @@ pub struct Stores {
     pub config_maps: Store<ConfigMap>,
     /// Both.
     pub disruption_budgets: Store<PodDisruptionBudget>,
-    /// Routers.
-    pub router_pods: Store<Pod>,
+    /// Both, without what the operator does not look at.
+    pub pods: Store<Pod>,
 }
 
 /// What there is of one cluster.
@@ -44,6 +44,8 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectKey, LiveObject>,
     /// Node sets by name.
     pub node_sets: BTreeMap<String, NodeSet>,
+    /// Node pods by the name of their set and their number.
+    pub nodes: BTreeMap<String, BTreeMap<i32, NodePod>>,
     /// Sizes of the volumes of node sets, by the name of the set.
     pub volume_sizes: BTreeMap<String, String>,
     /// Texts of configurations by the name of their `ConfigMap`.
@@ -80,12 +82,53 @@ pub struct NodeSet {
     pub outdated: i32,
 }
 
+/// A node's pod.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodePod {
+    /// Whether it is ready to serve, and not on its way out.
+    pub ready: bool,
+}
+
 impl Observed {
+    /// The pods of node set `name` that are ready, by their numbers.
+    pub fn ready_nodes(&self, name: &str) -> BTreeSet<i32> {
+        let nodes = self.nodes.get(name).into_iter().flatten();
+        nodes
+            .filter(|(_, node)| node.ready)
+            .map(|(ordinal, _)| *ordinal)
+            .collect()
+    }
+
+    /// How many pods node set `name` has, if none were missing before its last.
+    pub fn existing_nodes(&self, name: &str) -> i32 {
+        let nodes = self.nodes.get(name);
+        nodes
+            .and_then(|nodes| nodes.last_key_value())
+            .map_or(0, |(ordinal, _)| ordinal + 1)
+    }
+
     /// The configuration in `ConfigMap` `name`, if there is one that can be read.
     pub fn config(&self, name: &str) -> Option<Config> {
         self.configs
             .get(name)
             .and_then(|text| Config::from_json(text).ok())
+    }
+
+    fn add_node(&mut self, pod: &Pod) {
+        let name = pod.name_any();
+        let Some((set, ordinal)) = name.rsplit_once('-') else {
+            return;
+        };
+        let Ok(ordinal) = ordinal.parse() else {
+            return;
+        };
+        let node = NodePod {
+            ready: is_ready(pod) && pod.metadata.deletion_timestamp.is_none(),
+        };
+        self.nodes
+            .entry(set.to_owned())
+            .or_default()
+            .insert(ordinal, node);
     }
 
     fn add<K: Resource<DynamicType = ()> + Clone + Serialize>(
@@ -158,15 +201,34 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
             observed.daemon_set_sizes.insert(object.name_any(), size);
         },
     );
-    let pods = stores.router_pods.state_filter(|pod| {
-        belongs(pod, cluster)
-            && pod
-                .labels()
-                .get(COMPONENT_LABEL)
-                .is_some_and(|value| value == Component::Router.as_str())
-    });
-    observed.routers = routers.ask_all(&pods).await;
+    let pods = stores.pods.state_filter(|pod| belongs(pod, cluster));
+    let (router_pods, node_pods): (Vec<_>, Vec<_>) = pods
+        .into_iter()
+        .partition(|pod| is_of(pod, Component::Router));
+    for pod in node_pods {
+        observed.add_node(&pod);
+    }
+    observed.routers = routers.ask_all(&router_pods).await;
     observed
+}
+
+fn is_of(pod: &Pod, component: Component) -> bool {
+    pod.labels()
+        .get(COMPONENT_LABEL)
+        .is_some_and(|value| value == component.as_str())
+}
+
+/// Whether `pod` reports itself ready.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
 }
 
 /// Whether `object` carries the labels of `cluster`.

@@ -86,7 +86,24 @@ fn notices<'a>(
             note: &now.message,
         })
     };
-    TOLD.into_iter().filter_map(told).collect()
+    let mut notices: Vec<Notice<'a>> = TOLD.into_iter().filter_map(told).collect();
+    notices.extend(next_step(previous, status));
+    notices
+}
+
+/// A step of a change of size that follows another one; the first is told by `Progressing`.
+fn next_step<'a>(
+    previous: Option<&PetraClusterStatus>,
+    status: &'a PetraClusterStatus,
+) -> Option<Notice<'a>> {
+    let before = find(&previous?.conditions, condition::SCALING)?;
+    let now = find(&status.conditions, condition::SCALING)?;
+    let is_next = (before.status == "True" || now.status == "True") && before.reason != now.reason;
+    is_next.then_some(Notice {
+        type_: EventType::Normal,
+        reason: &now.reason,
+        note: &now.message,
+    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use super::dereference::is_ready;
 use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
 
 /// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
@@ -143,13 +144,6 @@ fn pause(count: u32) -> Duration {
 
 async fn ask(pod: &Pod) -> RouterPod {
     let status = pod.status.as_ref();
-    let ready = status
-        .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|conditions| {
-            conditions
-                .iter()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        });
     let address = status.and_then(|status| status.pod_ip.clone());
     let running = match address {
         Some(address) => running_config(&address, MEMCACHED_PORT).await,
@@ -159,7 +153,7 @@ async fn ask(pod: &Pod) -> RouterPod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         region: pod.labels().get(REGION_LABEL).cloned().unwrap_or_default(),
-        ready,
+        ready: is_ready(pod),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         announced: pod.annotations().get(CONFIG_HASH_ANNOTATION).cloned(),
         running,

@@ -46,8 +46,6 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let ours = watcher::Config::default().labels(OURS);
-    let routers =
-        watcher::Config::default().labels(&format!("{OURS},app.kubernetes.io/component=router"));
     let (clusters, cluster_writer) = reflector::store();
     let cluster_stream = watcher(
         api::<PetraCluster>(&client, namespace),
@@ -73,9 +71,9 @@ pub async fn run(
     let controller = controller.owns_stream(stream);
     let (deployments, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
-    let (daemon_sets, stream) = children(&client, namespace, ours);
+    let (daemon_sets, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
-    let (router_pods, stream) = children(&client, namespace, routers);
+    let (pods, stream) = pods(&client, namespace, ours);
     let controller = controller.watches_stream(stream, cluster_of_pod);
 
     let stores = Stores {
@@ -85,7 +83,7 @@ pub async fn run(
         services,
         config_maps,
         disruption_budgets,
-        router_pods,
+        pods,
     };
     let filled = filled(&stores).shared();
     let is_filled = filled.clone();
@@ -154,6 +152,29 @@ where
     (store, stream)
 }
 
+/// A cache of all pods with the operator's label, and the changes to them. What a pod was told to be fills most of it and
+/// is looked at by nobody.
+fn pods(
+    client: &Client,
+    namespace: Option<&str>,
+    config: watcher::Config,
+) -> (
+    Store<Pod>,
+    impl Stream<Item = Result<Pod, watcher::Error>> + Send + 'static,
+) {
+    let (store, writer) = reflector::store();
+    let stream = watcher(api::<Pod>(client, namespace), config)
+        .default_backoff()
+        .modify(|pod| {
+            pod.managed_fields_mut().clear();
+            pod.spec = None;
+        })
+        .reflect(writer)
+        .touched_objects()
+        .predicate_filter(predicates::resource_version, Default::default());
+    (store, stream)
+}
+
 fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -180,7 +201,7 @@ fn filled(stores: &Stores) -> BoxFuture<'static, ()> {
             stores.services.wait_until_ready().map_err(drop),
             stores.config_maps.wait_until_ready().map_err(drop),
             stores.disruption_budgets.wait_until_ready().map_err(drop),
-            stores.router_pods.wait_until_ready().map_err(drop),
+            stores.pods.wait_until_ready().map_err(drop),
         );
         if all.is_err() {
             tracing::error!("a cache was closed before it was filled");

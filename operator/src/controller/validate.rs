@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
+use super::layout::Pace;
 use crate::crd::{
-    ByteSize, DeletePolicy, DurabilityMode, PetraCluster, ReadPolicy, RouterMode, Scheduling,
-    UnitError, VolumePolicy, WritePolicy,
+    ByteSize, DeletePolicy, DurabilityMode, PetraCluster, ReadPolicy, RouterMode, ScalingMode,
+    Scheduling, UnitError, VolumePolicy, WritePolicy,
 };
 use crate::names::RegionNames;
 
@@ -65,6 +66,8 @@ pub struct ValidatedCluster {
     pub routing: ValidatedRouting,
     /// How routers are run.
     pub router: ValidatedRouter,
+    /// How regions grow and shrink.
+    pub scaling: Pace,
 }
 
 /// A region.
@@ -230,6 +233,7 @@ pub fn validate(
         node: node(cluster, settings)?,
         routing: routing(cluster)?,
         router: router(cluster, settings)?,
+        scaling: scaling(cluster)?,
         name,
         namespace,
     })
@@ -404,6 +408,39 @@ fn router(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedRouter
         replicas: router.replicas,
         resources: router.resources.clone(),
         extra_args: router.extra_args.clone(),
+    })
+}
+
+/// The time that a router needs at most to learn of a new configuration from a kubelet, when nobody makes it look.
+const UNSEEN_ROUTERS: Duration = Duration::from_secs(120);
+
+fn scaling(cluster: &PetraCluster) -> Result<Pace, InvalidSpec> {
+    let spec = &cluster.spec;
+    let window = spec
+        .scaling
+        .window
+        .parse()
+        .map_err(in_field("spec.scaling.window"))?;
+    let slowest_answer = spec
+        .routing
+        .timeouts
+        .cross_region
+        .parse()
+        .map_err(in_field("spec.routing.timeouts.crossRegion"))?;
+    // Routers beside applications and routers in other Kubernetes clusters cannot be asked what they run.
+    let unseen = spec.router.mode == RouterMode::None
+        || spec.regions.iter().any(|region| region.remote.is_some());
+    Ok(Pace {
+        window: match spec.scaling.mode {
+            ScalingMode::Warm => Some(window),
+            ScalingMode::Immediate => None,
+        },
+        drain: slowest_answer
+            + if unseen {
+                UNSEEN_ROUTERS
+            } else {
+                Duration::ZERO
+            },
     })
 }
 
