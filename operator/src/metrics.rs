@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    TextEncoder,
 };
 
 /// Handles of all metrics; cheap to clone.
@@ -14,6 +15,7 @@ pub struct Metrics {
     errors: IntCounter,
     durations: Histogram,
     writes: IntCounterVec,
+    leading: IntGauge,
 }
 
 impl Metrics {
@@ -46,6 +48,11 @@ impl Metrics {
             ),
             &["kind", "verb"],
         )?;
+        let leading = IntGauge::new(
+            "petra_operator_leading",
+            "1 where this operator reconciles, 0 where it waits for its turn.",
+        )?;
+        registry.register(Box::new(leading.clone()))?;
         registry.register(Box::new(reconciles.clone()))?;
         registry.register(Box::new(errors.clone()))?;
         registry.register(Box::new(durations.clone()))?;
@@ -56,6 +63,7 @@ impl Metrics {
             errors,
             durations,
             writes,
+            leading,
         })
     }
 
@@ -69,6 +77,11 @@ impl Metrics {
     /// A write was sent, whether it succeeded or not.
     pub fn count_write(&self, kind: &str, verb: &str) {
         self.writes.with_label_values(&[kind, verb]).inc();
+    }
+
+    /// This operator leads from now on, or no longer does.
+    pub fn set_leading(&self, leading: bool) {
+        self.leading.set(i64::from(leading));
     }
 
     /// All metrics in Prometheus' text format.

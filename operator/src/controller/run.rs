@@ -36,15 +36,30 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Clusters that are reconciled at the same time.
 const CONCURRENCY: u16 = 8;
 
+/// What to work on, and when.
+pub struct Watched {
+    /// What the operator was started with.
+    pub settings: Settings,
+    /// The one namespace to watch; all of them when missing.
+    pub namespace: Option<String>,
+    /// Whether this operator is the one that reconciles. It watches all the same, so that it can go on at once.
+    pub leads: watch::Receiver<bool>,
+}
+
 /// Reconciles until `shutdown` is ready; what has begun is finished. `ready` turns true when all caches are filled.
 pub async fn run(
     client: Client,
-    settings: Settings,
-    namespace: Option<&str>,
+    watched: Watched,
     metrics: Metrics,
     ready: watch::Sender<bool>,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
+    let Watched {
+        settings,
+        namespace,
+        leads,
+    } = watched;
+    let namespace = namespace.as_deref();
     let ours = watcher::Config::default().labels(OURS);
     let (clusters, cluster_writer) = reflector::store();
     let cluster_stream = watcher(
@@ -95,16 +110,24 @@ pub async fn run(
         ready.closed().await;
     });
     let context = Arc::new(Context::new(client, settings, stores, metrics));
+    let stopping = shutdown.boxed().shared();
+    let stopped = stopping.clone();
     let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
         let filled = filled.clone();
+        let (mut leads, stopped) = (leads.clone(), stopped.clone());
         async move {
             // Without this, what is only not seen yet would look deleted.
             filled.await;
+            tokio::select! {
+                // An error means that the election is over, as when this one ends.
+                leads = leads.wait_for(|leads| *leads) => if leads.is_err() { return Ok(Action::await_change()) },
+                () = stopped => return Ok(Action::await_change()),
+            }
             reconcile(cluster, context).await
         }
     };
     controller
-        .graceful_shutdown_on(shutdown)
+        .graceful_shutdown_on(stopping)
         .run(reconcile_filled, retry, context)
         .for_each(|result| async move {
             if let Err(error) = result {
