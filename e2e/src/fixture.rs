@@ -6,7 +6,9 @@ use std::process::Output;
 use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -45,6 +47,14 @@ impl Fixture {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// The API of one kind in another namespace, such as the operator's.
+    pub fn api_in<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
     /// Applies the PetraCluster that `yaml` is, as `kubectl apply --server-side` does.
     ///
     /// # Errors
@@ -58,6 +68,21 @@ impl Fixture {
             .api::<PetraCluster>()
             .patch(name, &parameters, &Patch::Apply(&object))
             .await?)
+    }
+
+    /// Creates the object that `object` is.
+    ///
+    /// # Errors
+    ///
+    /// What the API server has against it.
+    pub async fn create(&self, object: &serde_json::Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        let types = object.types.clone().context("apiVersion and kind")?;
+        let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        api.create(&PostParams::default(), &object).await?;
+        Ok(())
     }
 
     /// Changes a PetraCluster by a merge patch.

@@ -27,7 +27,7 @@ use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
 use events::Events;
 use plan::Plan;
-use routers::Routers;
+use routers::{RouterPod, Routers};
 use status::{Outcome, View};
 use validate::Settings;
 
@@ -159,7 +159,7 @@ async fn reconcile_steps(
         write_status(cluster, context, &Outcome::Paused(view)).await?;
         return Ok(Action::requeue(SETTLED));
     }
-    match apply_plan(&plan, context, &observed).await {
+    match apply_plan(cluster, &plan, context, &observed).await {
         Ok(busy) => {
             let status = write_status(cluster, context, &Outcome::Applied(view)).await?;
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
@@ -205,6 +205,7 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
 
 /// Writes what differs, then makes routers look. Whether there is more to do than was done.
 async fn apply_plan(
+    cluster: &PetraCluster,
     plan: &Plan,
     context: &Context,
     observed: &Observed,
@@ -221,28 +222,41 @@ async fn apply_plan(
         .applier
         .apply(owner, &wanted(&plan.regions)?, observed)
         .await?;
-    nudge_routers(plan, context, observed).await;
+    tend_routers(cluster, plan, context, observed).await;
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
 }
 
-/// A router that cannot be nudged is only late: that is logged and seen in the status, and stops nothing.
-async fn nudge_routers(plan: &Plan, context: &Context, observed: &Observed) {
+/// Makes routers that are behind look, and replaces those that do not. One that cannot be helped now is only late: that is
+/// logged and seen in the status, and stops nothing.
+async fn tend_routers(cluster: &PetraCluster, plan: &Plan, context: &Context, observed: &Observed) {
+    let namespace = &plan.cluster.namespace;
+    let now = Instant::now();
     for region in &plan.regions {
         let hash = config_hash(status::config_text(region));
-        for router in observed
+        let routers: Vec<&RouterPod> = observed
             .routers
             .iter()
             .filter(|router| router.region == region.region)
-        {
-            let Some(value) = context.routers.nudge(router, &hash, Instant::now()) else {
+            .collect();
+        for router in &routers {
+            let Some(value) = context.routers.nudge(router, &hash, now) else {
                 continue;
             };
             context.metrics.count_write("Pod", "patch");
-            let namespace = &plan.cluster.namespace;
             let patched =
                 routers::announce(context.client.clone(), namespace, &router.name, &value).await;
             if let Err(error) = patched {
                 tracing::warn!(pod = router.name, %error, "the new configuration cannot be announced to a router");
+            }
+        }
+        let Some(router) = context.routers.overdue(&routers, &hash, now) else {
+            continue;
+        };
+        context.metrics.count_write("Pod", "delete");
+        match routers::replace(context.client.clone(), namespace, router).await {
+            Ok(()) => context.events.router_replaced(cluster, &router.name).await,
+            Err(error) => {
+                tracing::warn!(pod = router.name, %error, "a router that stays stale cannot be replaced");
             }
         }
     }

@@ -9,6 +9,8 @@ mod idle;
 mod readiness;
 mod regions;
 mod restart;
+mod routers;
 mod routing;
 mod scaling;
 mod specs;
+mod storage;
