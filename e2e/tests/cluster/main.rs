@@ -9,6 +9,7 @@ mod idle;
 mod readiness;
 mod regions;
 mod restart;
+mod rolling;
 mod routers;
 mod routing;
 mod scaling;

@@ -76,7 +76,7 @@ pub struct LiveObject {
 pub struct NodeSet {
     /// Pods that it was told to have.
     pub pods: i32,
-    /// Pods that are ready; 0 while its report is about an older spec.
+    /// Pods that are ready, of those that it was told to have.
     pub ready: i32,
     /// Pods that still run an older template.
     pub outdated: i32,
@@ -87,6 +87,8 @@ pub struct NodeSet {
 pub struct NodePod {
     /// Whether it is ready to serve, and not on its way out.
     pub ready: bool,
+    /// Why it does not run, in the words of who tried.
+    pub trouble: Option<String>,
 }
 
 impl Observed {
@@ -97,6 +99,14 @@ impl Observed {
             .filter(|(_, node)| node.ready)
             .map(|(ordinal, _)| *ordinal)
             .collect()
+    }
+
+    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so.
+    pub fn trouble(&self, name: &str, nodes: std::ops::Range<i32>) -> Option<&str> {
+        let pods = self.nodes.get(name)?;
+        pods.range(nodes)
+            .filter(|(_, pod)| !pod.ready)
+            .find_map(|(_, pod)| pod.trouble.as_deref())
     }
 
     /// How many pods node set `name` has, if none were missing before its last.
@@ -114,6 +124,15 @@ impl Observed {
             .and_then(|text| Config::from_json(text).ok())
     }
 
+    /// A `StatefulSet` that was told something new does not report for a moment how many of its pods are ready. They do.
+    fn count_ready_nodes(&mut self) {
+        for (name, set) in &mut self.node_sets {
+            let nodes = self.nodes.get(name).into_iter().flatten();
+            let ready = nodes.filter(|(ordinal, node)| **ordinal < set.pods && node.ready);
+            set.ready = i32::try_from(ready.count()).unwrap_or(i32::MAX);
+        }
+    }
+
     fn add_node(&mut self, pod: &Pod) {
         let name = pod.name_any();
         let Some((set, ordinal)) = name.rsplit_once('-') else {
@@ -124,6 +143,7 @@ impl Observed {
         };
         let node = NodePod {
             ready: is_ready(pod) && pod.metadata.deletion_timestamp.is_none(),
+            trouble: trouble(pod),
         };
         self.nodes
             .entry(set.to_owned())
@@ -208,6 +228,7 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
     for pod in node_pods {
         observed.add_node(&pod);
     }
+    observed.count_ready_nodes();
     observed.routers = routers.ask_all(&router_pods).await;
     observed
 }
@@ -216,6 +237,32 @@ fn is_of(pod: &Pod, component: Component) -> bool {
     pod.labels()
         .get(COMPONENT_LABEL)
         .is_some_and(|value| value == component.as_str())
+}
+
+/// Why `pod` does not run: no machine takes it, or its container does not start.
+fn trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let unscheduled = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+    if let Some(condition) = unscheduled {
+        return condition
+            .message
+            .clone()
+            .or_else(|| condition.reason.clone());
+    }
+    let waiting = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .find_map(|container| container.state.as_ref()?.waiting.as_ref())?;
+    // The message counts seconds, and would make every look a change.
+    waiting
+        .reason
+        .clone()
+        .filter(|reason| !["ContainerCreating", "PodInitializing"].contains(&reason.as_str()))
 }
 
 /// Whether `pod` reports itself ready.
@@ -275,7 +322,7 @@ fn node_set(object: &StatefulSet) -> NodeSet {
             };
             NodeSet {
                 pods,
-                ready: status.ready_replicas.unwrap_or(0),
+                ready: 0,
                 outdated,
             }
         }

@@ -204,9 +204,15 @@ impl World {
             observed.node_sets.insert(set.clone(), node_set);
         }
         for (set, pods) in &self.pods {
-            let nodes = pods
-                .iter()
-                .map(|(pod, ready)| (*pod, NodePod { ready: *ready }));
+            let nodes = pods.iter().map(|(pod, ready)| {
+                (
+                    *pod,
+                    NodePod {
+                        ready: *ready,
+                        trouble: None,
+                    },
+                )
+            });
             observed.nodes.insert(set.clone(), nodes.collect());
         }
         for (region, running) in &self.routers {

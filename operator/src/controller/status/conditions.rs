@@ -336,9 +336,13 @@ fn missing_nodes(view: &View<'_>) -> Vec<String> {
         let (_, servers) = size_of(view, name);
         let ready = node_set(view, name).ready;
         if ready < servers {
+            let set = region.names.node_set();
+            let why = match view.observed.trouble(&set, 0..servers) {
+                Some(trouble) => trouble.to_owned(),
+                None => format!("look at the pods of StatefulSet {set}"),
+            };
             missing.push(format!(
-                "region {name} has {ready} of {servers} nodes ready: look at the pods of StatefulSet {}",
-                region.names.node_set()
+                "region {name} has {ready} of {servers} nodes ready: {why}"
             ));
         }
     }
