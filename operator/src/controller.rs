@@ -185,6 +185,9 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
             Kind::PodDisruptionBudget,
             &region.disruption_budget,
         )?);
+        if let Some(policy) = &region.network_policy {
+            wanted.push(Wanted::new(Kind::NetworkPolicy, policy)?);
+        }
         wanted.push(Wanted::new(Kind::StatefulSet, &region.stateful_set)?);
         let Some(router) = &region.router else {
             continue;
@@ -192,6 +195,9 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
         wanted.push(Wanted::new(Kind::Service, &router.service)?);
         if let Some(budget) = &router.disruption_budget {
             wanted.push(Wanted::new(Kind::PodDisruptionBudget, budget)?);
+        }
+        if let Some(policy) = &router.network_policy {
+            wanted.push(Wanted::new(Kind::NetworkPolicy, policy)?);
         }
         wanted.push(match &router.workload {
             Workload::Deployment(deployment) => Wanted::new(Kind::Deployment, deployment.as_ref())?,

@@ -10,6 +10,7 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+mod network_policy;
 mod node;
 mod region;
 mod router;
@@ -18,6 +19,7 @@ mod scaling;
 mod status;
 mod units;
 
+pub use network_policy::NetworkPolicy;
 pub use node::{Durability, DurabilityMode, Node, Storage, VolumePolicy};
 pub use region::{Region, Remote, Scheduling};
 pub use router::{Router, RouterMode};
@@ -110,6 +112,9 @@ pub struct PetraClusterSpec {
     /// How a region gets more or fewer nodes.
     #[serde(default)]
     pub scaling: Scaling,
+    /// Who may connect to nodes and routers.
+    #[serde(default)]
+    pub network_policy: NetworkPolicy,
     /// Stops the operator from changing anything of this cluster while true; status is still kept. For repairs by hand.
     #[serde(default)]
     pub paused: bool,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::reflector::Store;
@@ -31,6 +32,8 @@ pub struct Stores {
     pub services: Store<Service>,
     /// The routers' configurations.
     pub config_maps: Store<ConfigMap>,
+    /// Both.
+    pub network_policies: Store<NetworkPolicy>,
     /// Both.
     pub disruption_budgets: Store<PodDisruptionBudget>,
     /// Both, without what the operator does not look at.
@@ -190,6 +193,12 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
         },
     );
     observed.add(Kind::Service, cluster, &stores.services, |_, _| ());
+    observed.add(
+        Kind::NetworkPolicy,
+        cluster,
+        &stores.network_policies,
+        |_, _| (),
+    );
     observed.add(
         Kind::PodDisruptionBudget,
         cluster,

@@ -80,6 +80,8 @@ pub async fn run(
     let controller = controller.owns_stream(stream);
     let (services, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
+    let (network_policies, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
     let (disruption_budgets, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
     let (stateful_sets, stream) = children(&client, namespace, ours.clone());
@@ -97,6 +99,7 @@ pub async fn run(
         daemon_sets,
         services,
         config_maps,
+        network_policies,
         disruption_budgets,
         pods,
     };
@@ -223,6 +226,7 @@ fn filled(stores: &Stores) -> BoxFuture<'static, ()> {
             stores.daemon_sets.wait_until_ready().map_err(drop),
             stores.services.wait_until_ready().map_err(drop),
             stores.config_maps.wait_until_ready().map_err(drop),
+            stores.network_policies.wait_until_ready().map_err(drop),
             stores.disruption_budgets.wait_until_ready().map_err(drop),
             stores.pods.wait_until_ready().map_err(drop),
         );

@@ -11,8 +11,8 @@ use kube::{Resource, ResourceExt};
 
 use super::layout::Pace;
 use crate::crd::{
-    ByteSize, DeletePolicy, DurabilityMode, PetraCluster, ReadPolicy, RouterMode, ScalingMode,
-    Scheduling, UnitError, VolumePolicy, WritePolicy,
+    ByteSize, DeletePolicy, DurabilityMode, NetworkPolicy, PetraCluster, ReadPolicy, RouterMode,
+    ScalingMode, Scheduling, UnitError, VolumePolicy, WritePolicy,
 };
 use crate::names::RegionNames;
 
@@ -68,6 +68,10 @@ pub struct ValidatedCluster {
     pub router: ValidatedRouter,
     /// How regions grow and shrink.
     pub scaling: Pace,
+    /// Who may connect.
+    pub network: NetworkPolicy,
+    /// Whether there are routers that the operator does not run: beside applications, or in other Kubernetes clusters.
+    pub has_unseen_routers: bool,
 }
 
 /// A region.
@@ -234,6 +238,8 @@ pub fn validate(
         routing: routing(cluster)?,
         router: router(cluster, settings)?,
         scaling: scaling(cluster)?,
+        network: cluster.spec.network_policy.clone(),
+        has_unseen_routers: has_unseen_routers(cluster),
         name,
         namespace,
     })
@@ -427,21 +433,25 @@ fn scaling(cluster: &PetraCluster) -> Result<Pace, InvalidSpec> {
         .cross_region
         .parse()
         .map_err(in_field("spec.routing.timeouts.crossRegion"))?;
-    // Routers beside applications and routers in other Kubernetes clusters cannot be asked what they run.
-    let unseen = spec.router.mode == RouterMode::None
-        || spec.regions.iter().any(|region| region.remote.is_some());
     Ok(Pace {
         window: match spec.scaling.mode {
             ScalingMode::Warm => Some(window),
             ScalingMode::Immediate => None,
         },
         drain: slowest_answer
-            + if unseen {
+            + if has_unseen_routers(cluster) {
                 UNSEEN_ROUTERS
             } else {
                 Duration::ZERO
             },
     })
+}
+
+/// Routers that cannot be asked what they run.
+fn has_unseen_routers(cluster: &PetraCluster) -> bool {
+    let spec = &cluster.spec;
+    spec.router.mode == RouterMode::None
+        || spec.regions.iter().any(|region| region.remote.is_some())
 }
 
 fn in_field(field: &'static str) -> impl Fn(UnitError) -> InvalidSpec {
