@@ -44,13 +44,14 @@ async fn a_router_that_stays_silent_is_replaced_and_the_others_are_left_alone() 
             anyhow::Ok(())
         })
         .await;
-        let events = fixture
-            .api::<Event>()
-            .list(&ListParams::default())
-            .await
-            .unwrap();
-        let told = |event: &Event| event.reason.as_deref() == Some("RouterReplaced");
-        assert!(events.items.iter().any(told), "nobody was told");
+        let events = fixture.api::<Event>();
+        eventually("people are told", || async {
+            let told = |event: &Event| event.reason.as_deref() == Some("RouterReplaced");
+            let events = events.list(&ListParams::default()).await?;
+            ensure!(events.items.iter().any(told), "nobody was told");
+            anyhow::Ok(())
+        })
+        .await;
         let names = |pods: &[Pod]| -> Vec<_> {
             pods.iter().map(|pod| pod.metadata.name.clone()).collect()
         };
