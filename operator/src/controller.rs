@@ -137,11 +137,14 @@ async fn reconcile_steps(
     cluster: &PetraCluster,
     context: &Context,
 ) -> Result<Action, ReconcileError> {
+    let mut clock = StepClock::new(&context.metrics);
     let observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    clock.ended("look");
     let previous = latest_status(cluster, context);
     let now = Timestamp::now();
     let planned = validate::validate(cluster, &context.settings)
         .and_then(|validated| Plan::new(validated, &observed, previous.as_ref(), now));
+    clock.ended("plan");
     let plan = match planned {
         Ok(plan) => plan,
         Err(error) => {
@@ -159,15 +162,39 @@ async fn reconcile_steps(
         write_status(cluster, context, &Outcome::Paused(view)).await?;
         return Ok(Action::requeue(SETTLED));
     }
-    match apply_plan(cluster, &plan, context, &observed).await {
+    let applied = apply_plan(cluster, &plan, context, &observed).await;
+    clock.ended("apply");
+    match applied {
         Ok(busy) => {
             let status = write_status(cluster, context, &Outcome::Applied(view)).await?;
+            clock.ended("status");
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
         }
         Err(error) => {
             write_status(cluster, context, &Outcome::Failed(view, error.to_string())).await?;
             Err(error)
         }
+    }
+}
+
+/// Tells the metrics how long each step took.
+struct StepClock<'a> {
+    metrics: &'a Metrics,
+    since: Instant,
+}
+
+impl<'a> StepClock<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        Self {
+            metrics,
+            since: Instant::now(),
+        }
+    }
+
+    fn ended(&mut self, step: &str) {
+        let now = Instant::now();
+        self.metrics.count_step(step, now - self.since);
+        self.since = now;
     }
 }
 

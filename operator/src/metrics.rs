@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder,
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
 };
 
 /// Handles of all metrics; cheap to clone.
@@ -14,6 +14,7 @@ pub struct Metrics {
     reconciles: IntCounter,
     errors: IntCounter,
     durations: Histogram,
+    steps: HistogramVec,
     writes: IntCounterVec,
     leading: IntGauge,
 }
@@ -41,6 +42,15 @@ impl Metrics {
             )
             .buckets(vec![0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 20.0]),
         )?;
+        let steps = HistogramVec::new(
+            HistogramOpts::new(
+                "petra_operator_step_duration_seconds",
+                "Time that a step of a reconciliation takes: look, plan, apply, status.",
+            )
+            .buckets(vec![0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 20.0]),
+            &["step"],
+        )?;
+        registry.register(Box::new(steps.clone()))?;
         let writes = IntCounterVec::new(
             Opts::new(
                 "petra_operator_api_writes_total",
@@ -62,6 +72,7 @@ impl Metrics {
             reconciles,
             errors,
             durations,
+            steps,
             writes,
             leading,
         })
@@ -72,6 +83,13 @@ impl Metrics {
         self.reconciles.inc();
         self.errors.inc_by(u64::from(failed));
         self.durations.observe(duration.as_secs_f64());
+    }
+
+    /// A step of a reconciliation ended.
+    pub fn count_step(&self, step: &str, duration: Duration) {
+        self.steps
+            .with_label_values(&[step])
+            .observe(duration.as_secs_f64());
     }
 
     /// A write was sent, whether it succeeded or not.
@@ -104,6 +122,7 @@ mod tests {
     fn what_is_counted_is_exported() {
         let metrics = Metrics::new().unwrap();
         metrics.count_reconcile(Duration::from_millis(3), true);
+        metrics.count_step("apply", Duration::from_millis(2));
         metrics.count_write("ConfigMap", "apply");
         let text = metrics.to_text().unwrap();
         for line in [
@@ -111,6 +130,7 @@ mod tests {
             "petra_operator_reconcile_errors_total 1",
             "petra_operator_api_writes_total{kind=\"ConfigMap\",verb=\"apply\"} 1",
             "petra_operator_reconcile_duration_seconds_count 1",
+            "petra_operator_step_duration_seconds_count{step=\"apply\"} 1",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }
