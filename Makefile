@@ -46,5 +46,5 @@ crds: ## write crds/ again from operator/src/crd.rs
 	@cargo build -q --release --workspace --bins && $(CARGO_TARGET_DIR)/release/petra-operator crd > crds/petraclusters.petracache.io.yaml
 
 golden: ## write the golden files again; read the diff before you commit it
-	@UPDATE_GOLDEN=1 cargo test -q --release --workspace golden
+	@UPDATE_GOLDEN=1 cargo test -q --release --workspace --test golden
 	@e2e/chart.sh update

@@ -35,11 +35,24 @@ holds_crd() {
   then echo "ok      holds the CRD"; else echo "FAILED  the CRD is missing or not kept"; failures=1; fi
 }
 
+# Every metric that an alert or the dashboard asks for is one that a program exports.
+metrics_exist() {
+  local metric missing=
+  while read -r metric; do
+    metric=${metric%_bucket}
+    grep -rq "\"$metric\"" "$ROOT/node/src" "$ROOT/operator/src" || missing+=" $metric"
+  done < <(cat "$CHART"/files/{alerts.yaml,dashboard.json} | grep -oE 'petra(cache|_operator)_[a-z_]+' | sort -u)
+  if [ -z "$missing" ]; then echo "ok      every metric of the alerts and the dashboard exists"
+  else echo "FAILED  nobody exports$missing"; failures=1; fi
+}
+
 [ "${1:-}" != update ] || UPDATE=yes
 helm lint --strict "$CHART" 2>&1 | { grep -v 'found symbolic link' || true; }
 render default
 render one-namespace --set watchNamespace=cache --set region=ankara
 render images --set image.tag=dev,image.pullPolicy=Never --set defaultImages.node=n:1,defaultImages.router=r:1
+render monitoring --set monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboard=true
+metrics_exist
 refused replica --set replica=3
 refused pullPolicy --set image.pullPolicy=Sometimes
 refused region --set region=Not_A_Label

@@ -11,8 +11,8 @@ BINARIES=$CARGO_TARGET_DIR/release
 export BINARIES
 
 # `make test` and `make demo` may run at the same time: each has a region, a real cluster, of its own.
-DEMO_REGION=a
-TEST_REGION=b
+DEMO_REGION=${DEMO_REGION:-a}
+TEST_REGION=${TEST_REGION:-b}
 export DEMO_REGION TEST_REGION
 
 STEPS=()

@@ -67,7 +67,7 @@ cluster() {
   step "Chart" "$ROOT/e2e/chart.sh"
   images
   step "Dockerfiles" "$ROOT/e2e/images/check-dockerfiles.sh"
-  step "Compiling the cluster tests" cargo_test_cluster --no-run
+  step "Compiling the cluster tests" cargo_test_cluster --test cluster --test faults --no-run
   rm -rf "$OUT"
   trap 'finish $?' EXIT
   step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
@@ -76,6 +76,7 @@ cluster() {
   export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
   step "Installing the chart" install_chart "$PETRA_E2E_KUBECONFIG"
   step "Cluster tests" cluster_tests
+  step "Fault tests" fault_tests
 }
 
 # finish STATUS: whatever happened, the local Kubernetes ends; a failure leaves what to look at.
@@ -88,10 +89,13 @@ finish() {
 }
 
 # Two clusters at a time: more only make each other slower on two cores.
-cluster_tests() { cargo_test_cluster -- --test-threads "${TEST_THREADS:-2}"; }
+cluster_tests() { cargo_test_cluster --test cluster -- --test-threads "${TEST_THREADS:-2}"; }
+
+# Each of them stops the operator of everybody.
+fault_tests() { cargo_test_cluster --test faults -- --test-threads 1; }
 
 cargo_test_cluster() {
-  cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast --test cluster "$@"
+  cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast "$@"
 }
 
 scripts() {

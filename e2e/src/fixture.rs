@@ -6,11 +6,14 @@ use std::process::Output;
 use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, Resource, ResourceExt};
-use petra_operator::crd::PetraCluster;
+use petra_operator::controller::build::config_map::config_hash;
+use petra_operator::crd::{PetraCluster, ScalingPhase};
 use petra_operator::names::{CONFIG_KEY, Component, MEMCACHED_PORT, RegionNames};
 use petra_routing::{Config, Operation, Question, Request};
 use serde::de::DeserializeOwned;
@@ -44,6 +47,14 @@ impl Fixture {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// The API of one kind in another namespace, such as the operator's.
+    pub fn api_in<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
     /// Applies the PetraCluster that `yaml` is, as `kubectl apply --server-side` does.
     ///
     /// # Errors
@@ -57,6 +68,21 @@ impl Fixture {
             .api::<PetraCluster>()
             .patch(name, &parameters, &Patch::Apply(&object))
             .await?)
+    }
+
+    /// Creates the object that `object` is.
+    ///
+    /// # Errors
+    ///
+    /// What the API server has against it.
+    pub async fn create(&self, object: &serde_json::Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        let types = object.types.clone().context("apiVersion and kind")?;
+        let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        api.create(&PostParams::default(), &object).await?;
+        Ok(())
     }
 
     /// Changes a PetraCluster by a merge patch.
@@ -115,6 +141,24 @@ impl Fixture {
         let mut data = config_map.data.unwrap_or_default();
         data.remove(CONFIG_KEY)
             .with_context(|| format!("{name} has no {CONFIG_KEY}"))
+    }
+
+    /// Waits until every router of a region runs the configuration that is in its ConfigMap.
+    pub async fn wait_for_config(&self, cluster: &str, region: &str) {
+        eventually("the routers run the live configuration", || async {
+            let hash = config_hash(&self.config_text(cluster, region).await?);
+            for pod in self.pods(cluster, region, Component::Router).await? {
+                let mut router = self.connect(&pod.name_any()).await?;
+                let running = router.get("__mcrouter__.config_md5_digest").await?;
+                ensure!(
+                    running.as_ref() == Some(&hash),
+                    "{} runs {running:?}",
+                    pod.name_any()
+                );
+            }
+            anyhow::Ok(())
+        })
+        .await;
     }
 
     /// A connection to a pod's memcached port.
@@ -239,6 +283,12 @@ impl Fixture {
 /// Whether the operator has seen the newest spec and says Ready.
 pub fn is_ready(cluster: Option<&PetraCluster>) -> bool {
     cluster.is_some_and(|cluster| condition(cluster, "Ready").0 == "True")
+}
+
+/// The step of the first region that is scaled.
+pub fn phase(cluster: Option<&PetraCluster>) -> Option<ScalingPhase> {
+    let status = cluster?.status.as_ref()?;
+    status.scaling.first().map(|scaling| scaling.phase)
 }
 
 /// Status and message of a condition that is about the newest spec; `Unknown` when there is none.

@@ -1,8 +1,8 @@
 //! The reconcile driver: five steps for one cluster, and what is remembered between two of them.
 //!
 //! ```text
-//! dereference ─► validate ─► layout, build ─► apply ─► nudge routers ─► status
-//!   caches        pure          pure          client      client         pure, then one patch
+//! dereference ─► validate ─► plan: layout, build ─► apply ─► nudge routers ─► status
+//!   caches        pure          pure                client      client         pure, then one patch
 //! ```
 
 use std::collections::HashMap;
@@ -23,19 +23,20 @@ use crate::object::{Kind, Wanted, is_older};
 
 use apply::{Applier, Owner};
 use build::config_map::config_hash;
-use build::{Layouts, RegionObjects, Workload, routes};
+use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
 use events::Events;
-use layout::{Layout, Live};
-use routers::Routers;
+use plan::Plan;
+use routers::{RouterPod, Routers};
 use status::{Outcome, View};
-use validate::{InvalidSpec, Settings, ValidatedCluster};
+use validate::Settings;
 
 pub mod apply;
 pub mod build;
 pub mod dereference;
 pub mod events;
 pub mod layout;
+pub mod plan;
 pub mod routers;
 pub mod run;
 pub mod status;
@@ -49,9 +50,6 @@ const LATER: Duration = Duration::from_secs(15);
 
 /// Nothing is awaited. Routers are asked again, and whatever a watch may have missed is seen. Nothing is written.
 const SETTLED: Duration = Duration::from_secs(300);
-
-/// The most that a `ConfigMap` holds, less room for its other fields.
-const MAX_CONFIG_BYTES: usize = 1_000_000;
 
 /// Why a reconciliation failed. It is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -139,9 +137,14 @@ async fn reconcile_steps(
     cluster: &PetraCluster,
     context: &Context,
 ) -> Result<Action, ReconcileError> {
+    let mut clock = StepClock::new(&context.metrics);
     let observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    clock.ended("look");
+    let previous = latest_status(cluster, context);
+    let now = Timestamp::now();
     let planned = validate::validate(cluster, &context.settings)
-        .and_then(|validated| Plan::new(validated, &observed));
+        .and_then(|validated| Plan::new(validated, &observed, previous.as_ref(), now));
+    clock.ended("plan");
     let plan = match planned {
         Ok(plan) => plan,
         Err(error) => {
@@ -159,9 +162,12 @@ async fn reconcile_steps(
         write_status(cluster, context, &Outcome::Paused(view)).await?;
         return Ok(Action::requeue(SETTLED));
     }
-    match apply_plan(&plan, context, &observed).await {
+    let applied = apply_plan(cluster, &plan, context, &observed).await;
+    clock.ended("apply");
+    match applied {
         Ok(busy) => {
             let status = write_status(cluster, context, &Outcome::Applied(view)).await?;
+            clock.ended("status");
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
         }
         Err(error) => {
@@ -171,83 +177,25 @@ async fn reconcile_steps(
     }
 }
 
-/// What shall be, decided from the spec and what there is.
-struct Plan {
-    cluster: ValidatedCluster,
-    layouts: Layouts,
-    regions: Vec<RegionObjects>,
+/// Tells the metrics how long each step took.
+struct StepClock<'a> {
+    metrics: &'a Metrics,
+    since: Instant,
 }
 
-impl Plan {
-    fn new(cluster: ValidatedCluster, observed: &Observed) -> Result<Self, InvalidSpec> {
-        let layouts = layouts(&cluster, observed);
-        let mut regions = build::build(&cluster, &layouts);
-        for region in &mut regions {
-            let set = region
-                .stateful_set
-                .metadata
-                .name
-                .as_deref()
-                .unwrap_or_default();
-            if let Some(size) = observed.volume_sizes.get(set) {
-                build::statefulset::keep_volume_size(&mut region.stateful_set, size);
-            }
-            let bytes = status::config_text(region).len();
-            if bytes > MAX_CONFIG_BYTES {
-                return Err(InvalidSpec::ConfigTooLarge {
-                    bytes,
-                    limit: MAX_CONFIG_BYTES,
-                });
-            }
+impl<'a> StepClock<'a> {
+    fn new(metrics: &'a Metrics) -> Self {
+        Self {
+            metrics,
+            since: Instant::now(),
         }
-        Ok(Self {
-            cluster,
-            layouts,
-            regions,
-        })
     }
-}
 
-/// The next step of every region that is built here.
-fn layouts(cluster: &ValidatedCluster, observed: &Observed) -> Layouts {
-    let routers_follow = live_config_is_everywhere(cluster, observed);
-    let next = |region: &validate::ValidatedRegion| {
-        let name = region.names.region.clone();
-        let set = observed.node_sets.get(&region.names.node_set());
-        let config = observed.config(&region.names.config_map());
-        let live = Live {
-            servers: config.and_then(|config| routes::pool_size(&config, &name)),
-            pods: set.map(|set| set.pods),
-            ready: set.map_or(0, |set| set.ready),
-            // Every region's routers use this region's nodes.
-            routers_follow: routers_follow && all_configs_agree(cluster, observed, &name),
-        };
-        (name, Layout::next(region.replicas, live))
-    };
-    cluster.built().map(next).collect()
-}
-
-fn live_config_is_everywhere(cluster: &ValidatedCluster, observed: &Observed) -> bool {
-    cluster.built().all(|region| {
-        let text = observed.configs.get(&region.names.config_map());
-        let hash = text.map(|text| config_hash(text)).unwrap_or_default();
-        let mut routers = observed
-            .routers
-            .iter()
-            .filter(|router| router.region == region.names.region);
-        text.is_some() && routers.all(|router| !router.may_lag_behind(&hash))
-    })
-}
-
-/// Whether every live configuration has the same number of servers for `region`.
-fn all_configs_agree(cluster: &ValidatedCluster, observed: &Observed, region: &str) -> bool {
-    let mut sizes = cluster.built().map(|of| {
-        observed
-            .config(&of.names.config_map())
-            .and_then(|config| routes::pool_size(&config, region))
-    });
-    let first = sizes.next().flatten();
-    sizes.all(|size| size == first)
+    fn ended(&mut self, step: &str) {
+        let now = Instant::now();
+        self.metrics.count_step(step, now - self.since);
+        self.since = now;
+    }
 }
 
 /// Every object of `regions`, in the order in which they are applied.
@@ -264,6 +212,9 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
             Kind::PodDisruptionBudget,
             &region.disruption_budget,
         )?);
+        if let Some(policy) = &region.network_policy {
+            wanted.push(Wanted::new(Kind::NetworkPolicy, policy)?);
+        }
         wanted.push(Wanted::new(Kind::StatefulSet, &region.stateful_set)?);
         let Some(router) = &region.router else {
             continue;
@@ -272,16 +223,22 @@ pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
         if let Some(budget) = &router.disruption_budget {
             wanted.push(Wanted::new(Kind::PodDisruptionBudget, budget)?);
         }
+        if let Some(policy) = &router.network_policy {
+            wanted.push(Wanted::new(Kind::NetworkPolicy, policy)?);
+        }
         wanted.push(match &router.workload {
             Workload::Deployment(deployment) => Wanted::new(Kind::Deployment, deployment.as_ref())?,
             Workload::DaemonSet(daemon_set) => Wanted::new(Kind::DaemonSet, daemon_set.as_ref())?,
         });
     }
+    // Of all regions first the nodes, then the configurations that name them.
+    wanted.sort_by_key(|wanted| wanted.key.kind);
     Ok(wanted)
 }
 
 /// Writes what differs, then makes routers look. Whether there is more to do than was done.
 async fn apply_plan(
+    cluster: &PetraCluster,
     plan: &Plan,
     context: &Context,
     observed: &Observed,
@@ -298,28 +255,41 @@ async fn apply_plan(
         .applier
         .apply(owner, &wanted(&plan.regions)?, observed)
         .await?;
-    nudge_routers(plan, context, observed).await;
+    tend_routers(cluster, plan, context, observed).await;
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
 }
 
-/// A router that cannot be nudged is only late: that is logged and seen in the status, and stops nothing.
-async fn nudge_routers(plan: &Plan, context: &Context, observed: &Observed) {
+/// Makes routers that are behind look, and replaces those that do not. One that cannot be helped now is only late: that is
+/// logged and seen in the status, and stops nothing.
+async fn tend_routers(cluster: &PetraCluster, plan: &Plan, context: &Context, observed: &Observed) {
+    let namespace = &plan.cluster.namespace;
+    let now = Instant::now();
     for region in &plan.regions {
         let hash = config_hash(status::config_text(region));
-        for router in observed
+        let routers: Vec<&RouterPod> = observed
             .routers
             .iter()
             .filter(|router| router.region == region.region)
-        {
-            let Some(value) = context.routers.nudge(router, &hash, Instant::now()) else {
+            .collect();
+        for router in &routers {
+            let Some(value) = context.routers.nudge(router, &hash, now) else {
                 continue;
             };
             context.metrics.count_write("Pod", "patch");
-            let namespace = &plan.cluster.namespace;
             let patched =
                 routers::announce(context.client.clone(), namespace, &router.name, &value).await;
             if let Err(error) = patched {
                 tracing::warn!(pod = router.name, %error, "the new configuration cannot be announced to a router");
+            }
+        }
+        let Some(router) = context.routers.overdue(&routers, &hash, now) else {
+            continue;
+        };
+        context.metrics.count_write("Pod", "delete");
+        match routers::replace(context.client.clone(), namespace, router).await {
+            Ok(()) => context.events.router_replaced(cluster, &router.name).await,
+            Err(error) => {
+                tracing::warn!(pod = router.name, %error, "a router that stays stale cannot be replaced");
             }
         }
     }
@@ -341,6 +311,8 @@ fn next_look(
     });
     if busy || stale {
         SOON
+    } else if let Some(due) = plan.due {
+        due.clamp(SOON, LATER)
     } else if status::is_true(status, status::condition::READY) {
         SETTLED
     } else {

@@ -10,13 +10,16 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+mod network_policy;
 mod node;
 mod region;
 mod router;
 mod routing;
+mod scaling;
 mod status;
 mod units;
 
+pub use network_policy::NetworkPolicy;
 pub use node::{Durability, DurabilityMode, Node, Storage, VolumePolicy};
 pub use region::{Region, Remote, Scheduling};
 pub use router::{Router, RouterMode};
@@ -24,7 +27,8 @@ pub use routing::{
     DeletePolicy, Deletes, HashFunction, HashSpec, PoolFailover, ReadPolicy, Reads, Routing,
     Timeouts, WritePolicy, Writes,
 };
-pub use status::{PetraClusterStatus, RegionStatus, RouterStatus};
+pub use scaling::{Scaling, ScalingMode};
+pub use status::{PetraClusterStatus, RegionStatus, RouterStatus, ScalingPhase, ScalingStatus};
 pub use units::{ByteSize, Period, UnitError};
 
 /// Nodes that one region may have: what Ch3 and a `ConfigMap` of one mebibyte hold with room to spare.
@@ -105,6 +109,12 @@ pub struct PetraClusterSpec {
     /// mcrouter, which applications talk to.
     #[serde(default)]
     pub router: Router,
+    /// How a region gets more or fewer nodes.
+    #[serde(default)]
+    pub scaling: Scaling,
+    /// Who may connect to nodes and routers.
+    #[serde(default)]
+    pub network_policy: NetworkPolicy,
     /// Stops the operator from changing anything of this cluster while true; status is still kept. For repairs by hand.
     #[serde(default)]
     pub paused: bool,

@@ -15,12 +15,14 @@
 //! - No configuration names a server that does not exist; a pod that is merely unready changes none.
 //! - Nothing in a pod template depends on the routers' configuration, on sizes or on the operator's version.
 //! - What cannot be built is reported and touches nothing that runs.
+//! - Of several operators one writes. What it knows is in the API server, so that another goes on where it stopped.
 
 pub mod admin;
 pub mod controller;
 pub mod crd;
 pub mod explain;
 pub mod input;
+pub mod leader;
 pub mod metrics;
 pub mod names;
 pub mod object;

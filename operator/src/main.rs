@@ -11,6 +11,7 @@ use kube::{Client, CustomResourceExt};
 use petra_operator::controller::run;
 use petra_operator::controller::validate::Settings;
 use petra_operator::crd::PetraCluster;
+use petra_operator::leader::Leader;
 use petra_operator::metrics::Metrics;
 use petra_operator::{admin, explain, input, render};
 use petra_routing::Config;
@@ -88,6 +89,10 @@ struct Run {
     /// Watch this namespace only; all of them when missing.
     #[arg(long, env = "PETRA_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// Lead only while holding this Lease of the operator's own namespace, so that several operators may run. Without it this
+    /// one leads at once, and must be the only one.
+    #[arg(long, env = "PETRA_LEASE", value_name = "NAME")]
+    lease: Option<String>,
     /// Where to serve /health, /ready and /metrics.
     #[arg(
         long,
@@ -219,15 +224,30 @@ async fn run_operator(arguments: Run) -> anyhow::Result<()> {
     ));
     let settings = settings(arguments.place, arguments.images);
     tracing::info!(?settings, namespace = arguments.namespace, "starting");
-    run::run(
-        client,
+    let leader = match &arguments.lease {
+        Some(lease) => Some(
+            Leader::campaign(client.clone(), lease, metrics.clone())
+                .await
+                .with_context(|| format!("Lease {lease} cannot be read or made (--lease)"))?,
+        ),
+        None => {
+            metrics.set_leading(true);
+            None
+        }
+    };
+    let leads = match &leader {
+        Some(leader) => leader.leads(),
+        None => watch::channel(true).1,
+    };
+    let watched = run::Watched {
         settings,
-        arguments.namespace.as_deref(),
-        metrics,
-        ready,
-        stopping(stopped),
-    )
-    .await;
+        namespace: arguments.namespace,
+        leads,
+    };
+    run::run(client, watched, metrics, ready, stopping(stopped)).await;
+    if let Some(leader) = leader {
+        leader.resign().await;
+    }
     server.await??;
     Ok(())
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
 };
 
 /// Handles of all metrics; cheap to clone.
@@ -13,7 +14,9 @@ pub struct Metrics {
     reconciles: IntCounter,
     errors: IntCounter,
     durations: Histogram,
+    steps: HistogramVec,
     writes: IntCounterVec,
+    leading: IntGauge,
 }
 
 impl Metrics {
@@ -39,6 +42,15 @@ impl Metrics {
             )
             .buckets(vec![0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 20.0]),
         )?;
+        let steps = HistogramVec::new(
+            HistogramOpts::new(
+                "petra_operator_step_duration_seconds",
+                "Time that a step of a reconciliation takes: look, plan, apply, status.",
+            )
+            .buckets(vec![0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 20.0]),
+            &["step"],
+        )?;
+        registry.register(Box::new(steps.clone()))?;
         let writes = IntCounterVec::new(
             Opts::new(
                 "petra_operator_api_writes_total",
@@ -46,6 +58,11 @@ impl Metrics {
             ),
             &["kind", "verb"],
         )?;
+        let leading = IntGauge::new(
+            "petra_operator_leading",
+            "1 where this operator reconciles, 0 where it waits for its turn.",
+        )?;
+        registry.register(Box::new(leading.clone()))?;
         registry.register(Box::new(reconciles.clone()))?;
         registry.register(Box::new(errors.clone()))?;
         registry.register(Box::new(durations.clone()))?;
@@ -55,7 +72,9 @@ impl Metrics {
             reconciles,
             errors,
             durations,
+            steps,
             writes,
+            leading,
         })
     }
 
@@ -66,9 +85,21 @@ impl Metrics {
         self.durations.observe(duration.as_secs_f64());
     }
 
+    /// A step of a reconciliation ended.
+    pub fn count_step(&self, step: &str, duration: Duration) {
+        self.steps
+            .with_label_values(&[step])
+            .observe(duration.as_secs_f64());
+    }
+
     /// A write was sent, whether it succeeded or not.
     pub fn count_write(&self, kind: &str, verb: &str) {
         self.writes.with_label_values(&[kind, verb]).inc();
+    }
+
+    /// This operator leads from now on, or no longer does.
+    pub fn set_leading(&self, leading: bool) {
+        self.leading.set(i64::from(leading));
     }
 
     /// All metrics in Prometheus' text format.
@@ -91,6 +122,7 @@ mod tests {
     fn what_is_counted_is_exported() {
         let metrics = Metrics::new().unwrap();
         metrics.count_reconcile(Duration::from_millis(3), true);
+        metrics.count_step("apply", Duration::from_millis(2));
         metrics.count_write("ConfigMap", "apply");
         let text = metrics.to_text().unwrap();
         for line in [
@@ -98,6 +130,7 @@ mod tests {
             "petra_operator_reconcile_errors_total 1",
             "petra_operator_api_writes_total{kind=\"ConfigMap\",verb=\"apply\"} 1",
             "petra_operator_reconcile_duration_seconds_count 1",
+            "petra_operator_step_duration_seconds_count{step=\"apply\"} 1",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
 use kube::api::ApiResource;
@@ -16,14 +17,16 @@ use serde_json::Value;
 /// Kinds in the order in which they are applied: what others refer to comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Configuration of routers.
-    ConfigMap,
     /// Names of nodes, address of routers.
     Service,
     /// Limits of evictions.
     PodDisruptionBudget,
+    /// Who may connect.
+    NetworkPolicy,
     /// Nodes.
     StatefulSet,
+    /// Configuration of routers, which names nodes.
+    ConfigMap,
     /// Routers.
     Deployment,
     /// Routers.
@@ -37,6 +40,7 @@ impl Kind {
             Self::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
             Self::Service => ApiResource::erase::<Service>(&()),
             Self::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
+            Self::NetworkPolicy => ApiResource::erase::<NetworkPolicy>(&()),
             Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
             Self::Deployment => ApiResource::erase::<Deployment>(&()),
             Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
@@ -49,6 +53,7 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Service => "Service",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::NetworkPolicy => "NetworkPolicy",
             Self::StatefulSet => "StatefulSet",
             Self::Deployment => "Deployment",
             Self::DaemonSet => "DaemonSet",

@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
@@ -37,6 +38,7 @@ async fn only_volumes_that_the_policy_keeps_are_left() {
             left.extend(ours::<Deployment>(&fixture).await?);
             left.extend(ours::<Service>(&fixture).await?);
             left.extend(ours::<ConfigMap>(&fixture).await?);
+            left.extend(ours::<NetworkPolicy>(&fixture).await?);
             left.extend(ours::<PodDisruptionBudget>(&fixture).await?);
             left.extend(ours::<Pod>(&fixture).await?);
             ensure!(left.is_empty(), "left: {left:?}");

@@ -1,6 +1,6 @@
 //! Specs that tests apply.
 
-/// One region, `nodes` nodes, one router.
+/// One region, `nodes` nodes, one router. What is scaled warms for a second only, so that tests are not long.
 pub(crate) fn one_region(name: &str, nodes: usize) -> String {
     format!(
         "apiVersion: petracache.io/v1alpha1
@@ -15,6 +15,7 @@ spec:
   router:
     replicas: 1
     resources: {{requests: {{cpu: 10m, memory: 32Mi}}}}
+  scaling: {{window: 1s}}
 "
     )
 }

@@ -275,6 +275,7 @@ fn check_owner(
 fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<ContentDigest> {
     use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
+    use k8s_openapi::api::networking::v1::NetworkPolicy;
     use k8s_openapi::api::policy::v1::PodDisruptionBudget;
     fn through<K: serde::Serialize + serde::de::DeserializeOwned>(
         object: serde_json::Value,
@@ -286,6 +287,7 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
         Kind::ConfigMap => through::<ConfigMap>(value),
         Kind::Service => through::<Service>(value),
         Kind::PodDisruptionBudget => through::<PodDisruptionBudget>(value),
+        Kind::NetworkPolicy => through::<NetworkPolicy>(value),
         Kind::StatefulSet => through::<StatefulSet>(value),
         Kind::Deployment => through::<Deployment>(value),
         Kind::DaemonSet => through::<DaemonSet>(value),

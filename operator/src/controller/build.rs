@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use petra_routing::Config;
@@ -14,6 +15,7 @@ use crate::crd::RouterMode;
 use crate::names::Component;
 
 pub mod config_map;
+pub mod network_policy;
 pub mod pdb;
 pub mod pod;
 pub mod router;
@@ -34,6 +36,8 @@ pub struct RegionObjects {
     pub service: Service,
     /// Keeps an eviction from taking two nodes at once.
     pub disruption_budget: PodDisruptionBudget,
+    /// Who may connect to the nodes, unless anybody may.
+    pub network_policy: Option<NetworkPolicy>,
     /// The nodes.
     pub stateful_set: StatefulSet,
     /// The routers, unless they are none of ours.
@@ -47,6 +51,8 @@ pub struct RouterObjects {
     pub service: Service,
     /// Keeps an eviction from taking two routers at once; not for a `DaemonSet`, which evictions skip.
     pub disruption_budget: Option<PodDisruptionBudget>,
+    /// Who may connect to them, unless anybody may.
+    pub network_policy: Option<NetworkPolicy>,
     /// What runs them.
     pub workload: Workload,
 }
@@ -81,6 +87,10 @@ fn build_region(
         service: service::router(cluster, region),
         disruption_budget: (cluster.router.mode == RouterMode::Deployment)
             .then(|| pdb::disruption_budget(cluster, region, Component::Router)),
+        network_policy: cluster
+            .network
+            .enabled
+            .then(|| network_policy::routers(cluster, region)),
         workload: router::workload(cluster, region),
     });
     RegionObjects {
@@ -89,6 +99,10 @@ fn build_region(
         config,
         service: service::headless(cluster, region),
         disruption_budget: pdb::disruption_budget(cluster, region, Component::Node),
+        network_policy: cluster
+            .network
+            .enabled
+            .then(|| network_policy::nodes(cluster, region)),
         stateful_set: statefulset::stateful_set(cluster, region, layout_of(region, layouts)),
         router,
     }

@@ -2,10 +2,11 @@
 //!
 //! Owns the reading of live objects. Must not know what is wanted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::reflector::Store;
@@ -32,9 +33,11 @@ pub struct Stores {
     /// The routers' configurations.
     pub config_maps: Store<ConfigMap>,
     /// Both.
+    pub network_policies: Store<NetworkPolicy>,
+    /// Both.
     pub disruption_budgets: Store<PodDisruptionBudget>,
-    /// Routers.
-    pub router_pods: Store<Pod>,
+    /// Both, without what the operator does not look at.
+    pub pods: Store<Pod>,
 }
 
 /// What there is of one cluster.
@@ -44,6 +47,8 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectKey, LiveObject>,
     /// Node sets by name.
     pub node_sets: BTreeMap<String, NodeSet>,
+    /// Node pods by the name of their set and their number.
+    pub nodes: BTreeMap<String, BTreeMap<i32, NodePod>>,
     /// Sizes of the volumes of node sets, by the name of the set.
     pub volume_sizes: BTreeMap<String, String>,
     /// Texts of configurations by the name of their `ConfigMap`.
@@ -74,18 +79,79 @@ pub struct LiveObject {
 pub struct NodeSet {
     /// Pods that it was told to have.
     pub pods: i32,
-    /// Pods that are ready; 0 while its report is about an older spec.
+    /// Pods that are ready, of those that it was told to have.
     pub ready: i32,
     /// Pods that still run an older template.
     pub outdated: i32,
 }
 
+/// A node's pod.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodePod {
+    /// Whether it is ready to serve, and not on its way out.
+    pub ready: bool,
+    /// Why it does not run, in the words of who tried.
+    pub trouble: Option<String>,
+}
+
 impl Observed {
+    /// The pods of node set `name` that are ready, by their numbers.
+    pub fn ready_nodes(&self, name: &str) -> BTreeSet<i32> {
+        let nodes = self.nodes.get(name).into_iter().flatten();
+        nodes
+            .filter(|(_, node)| node.ready)
+            .map(|(ordinal, _)| *ordinal)
+            .collect()
+    }
+
+    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so.
+    pub fn trouble(&self, name: &str, nodes: std::ops::Range<i32>) -> Option<&str> {
+        let pods = self.nodes.get(name)?;
+        pods.range(nodes)
+            .filter(|(_, pod)| !pod.ready)
+            .find_map(|(_, pod)| pod.trouble.as_deref())
+    }
+
+    /// How many pods node set `name` has, if none were missing before its last.
+    pub fn existing_nodes(&self, name: &str) -> i32 {
+        let nodes = self.nodes.get(name);
+        nodes
+            .and_then(|nodes| nodes.last_key_value())
+            .map_or(0, |(ordinal, _)| ordinal + 1)
+    }
+
     /// The configuration in `ConfigMap` `name`, if there is one that can be read.
     pub fn config(&self, name: &str) -> Option<Config> {
         self.configs
             .get(name)
             .and_then(|text| Config::from_json(text).ok())
+    }
+
+    /// A `StatefulSet` that was told something new does not report for a moment how many of its pods are ready. They do.
+    fn count_ready_nodes(&mut self) {
+        for (name, set) in &mut self.node_sets {
+            let nodes = self.nodes.get(name).into_iter().flatten();
+            let ready = nodes.filter(|(ordinal, node)| **ordinal < set.pods && node.ready);
+            set.ready = i32::try_from(ready.count()).unwrap_or(i32::MAX);
+        }
+    }
+
+    fn add_node(&mut self, pod: &Pod) {
+        let name = pod.name_any();
+        let Some((set, ordinal)) = name.rsplit_once('-') else {
+            return;
+        };
+        let Ok(ordinal) = ordinal.parse() else {
+            return;
+        };
+        let node = NodePod {
+            ready: is_ready(pod) && pod.metadata.deletion_timestamp.is_none(),
+            trouble: trouble(pod),
+        };
+        self.nodes
+            .entry(set.to_owned())
+            .or_default()
+            .insert(ordinal, node);
     }
 
     fn add<K: Resource<DynamicType = ()> + Clone + Serialize>(
@@ -128,6 +194,12 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
     );
     observed.add(Kind::Service, cluster, &stores.services, |_, _| ());
     observed.add(
+        Kind::NetworkPolicy,
+        cluster,
+        &stores.network_policies,
+        |_, _| (),
+    );
+    observed.add(
         Kind::PodDisruptionBudget,
         cluster,
         &stores.disruption_budgets,
@@ -158,15 +230,61 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
             observed.daemon_set_sizes.insert(object.name_any(), size);
         },
     );
-    let pods = stores.router_pods.state_filter(|pod| {
-        belongs(pod, cluster)
-            && pod
-                .labels()
-                .get(COMPONENT_LABEL)
-                .is_some_and(|value| value == Component::Router.as_str())
-    });
-    observed.routers = routers.ask_all(&pods).await;
+    let pods = stores.pods.state_filter(|pod| belongs(pod, cluster));
+    let (router_pods, node_pods): (Vec<_>, Vec<_>) = pods
+        .into_iter()
+        .partition(|pod| is_of(pod, Component::Router));
+    for pod in node_pods {
+        observed.add_node(&pod);
+    }
+    observed.count_ready_nodes();
+    observed.routers = routers.ask_all(&router_pods).await;
     observed
+}
+
+fn is_of(pod: &Pod, component: Component) -> bool {
+    pod.labels()
+        .get(COMPONENT_LABEL)
+        .is_some_and(|value| value == component.as_str())
+}
+
+/// Why `pod` does not run: no machine takes it, or its container does not start.
+fn trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let unscheduled = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+    if let Some(condition) = unscheduled {
+        return condition
+            .message
+            .clone()
+            .or_else(|| condition.reason.clone());
+    }
+    let waiting = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .find_map(|container| container.state.as_ref()?.waiting.as_ref())?;
+    // The message counts seconds, and would make every look a change.
+    waiting
+        .reason
+        .clone()
+        .filter(|reason| !["ContainerCreating", "PodInitializing"].contains(&reason.as_str()))
+}
+
+/// Whether `pod` reports itself ready.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
 }
 
 /// Whether `object` carries the labels of `cluster`.
@@ -213,7 +331,7 @@ fn node_set(object: &StatefulSet) -> NodeSet {
             };
             NodeSet {
                 pods,
-                ready: status.ready_replicas.unwrap_or(0),
+                ready: 0,
                 outdated,
             }
         }

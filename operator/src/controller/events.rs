@@ -43,21 +43,37 @@ impl Events {
         status: &PetraClusterStatus,
     ) {
         for notice in notices(previous, status) {
-            let event = Event {
-                type_: notice.type_,
-                reason: notice.reason.to_owned(),
-                note: Some(notice.note.to_owned()),
-                action: "Reconcile".to_owned(),
-                secondary: None,
-            };
-            self.metrics.count_write("Event", "create");
-            if let Err(error) = self
-                .recorder
-                .publish(&event, &cluster.object_ref(&()))
-                .await
-            {
-                tracing::warn!(%error, reason = notice.reason, "an event cannot be published");
-            }
+            self.tell(cluster, notice).await;
+        }
+    }
+
+    /// Router `pod` was deleted because it did not follow.
+    pub async fn router_replaced(&self, cluster: &PetraCluster, pod: &str) {
+        let notice = Notice {
+            type_: EventType::Warning,
+            reason: "RouterReplaced",
+            note: &format!(
+                "router {pod} did not run the current configuration, though it was told again and again: it is replaced"
+            ),
+        };
+        self.tell(cluster, notice).await;
+    }
+
+    async fn tell(&self, cluster: &PetraCluster, notice: Notice<'_>) {
+        let event = Event {
+            type_: notice.type_,
+            reason: notice.reason.to_owned(),
+            note: Some(notice.note.to_owned()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        self.metrics.count_write("Event", "create");
+        let published = self
+            .recorder
+            .publish(&event, &cluster.object_ref(&()))
+            .await;
+        if let Err(error) = published {
+            tracing::warn!(%error, reason = notice.reason, "an event cannot be published");
         }
     }
 }
@@ -86,7 +102,24 @@ fn notices<'a>(
             note: &now.message,
         })
     };
-    TOLD.into_iter().filter_map(told).collect()
+    let mut notices: Vec<Notice<'a>> = TOLD.into_iter().filter_map(told).collect();
+    notices.extend(next_step(previous, status));
+    notices
+}
+
+/// A step of a change of size that follows another one; the first is told by `Progressing`.
+fn next_step<'a>(
+    previous: Option<&PetraClusterStatus>,
+    status: &'a PetraClusterStatus,
+) -> Option<Notice<'a>> {
+    let before = find(&previous?.conditions, condition::SCALING)?;
+    let now = find(&status.conditions, condition::SCALING)?;
+    let is_next = (before.status == "True" || now.status == "True") && before.reason != now.reason;
+    is_next.then_some(Notice {
+        type_: EventType::Normal,
+        reason: &now.reason,
+        note: &now.message,
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! The kubelet delivers a changed `ConfigMap` when it next synchronises a pod, which may take more than a minute. A
 //! changed annotation of the pod makes it do so at once. It may still read its old copy then, so a router that stays
-//! stale is nudged again, ever more slowly.
+//! stale is nudged again, ever more slowly. One that still does not follow has stopped to look, or to answer, which
+//! mcrouter does for good when it could not watch its file: it is replaced.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use super::dereference::is_ready;
 use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
 
 /// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
@@ -30,6 +32,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(3);
 
 /// Longest pause between two nudges: the kubelet's own period.
 const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A router that is behind for longer is replaced: even without a nudge the kubelet delivers within 80 seconds.
+const REPLACE_AFTER: Duration = Duration::from_secs(90);
 
 /// A router pod and what it answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,6 +75,8 @@ impl RouterPod {
 #[derive(Default)]
 pub struct Routers {
     nudges: Mutex<HashMap<String, Nudge>>,
+    /// Since when a router is behind, by its uid.
+    behind: Mutex<HashMap<String, Instant>>,
 }
 
 #[derive(Clone)]
@@ -120,6 +127,53 @@ impl Routers {
         };
         Some(value).filter(|value| router.announced.as_ref() != Some(value))
     }
+
+    /// The router, out of all of a region, that shall be replaced because it does not get to configuration `hash`: one at a
+    /// time, and none while another one is away.
+    pub fn overdue<'a>(
+        &self,
+        routers: &[&'a RouterPod],
+        hash: &str,
+        now: Instant,
+    ) -> Option<&'a RouterPod> {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut longest: Option<(Instant, &RouterPod)> = None;
+        for router in routers {
+            if router.terminating || !router.may_lag_behind(hash) {
+                behind.remove(&router.uid);
+                continue;
+            }
+            let since = *behind.entry(router.uid.clone()).or_insert(now);
+            if now >= since + REPLACE_AFTER && longest.is_none_or(|(other, _)| since < other) {
+                longest = Some((since, router));
+            }
+        }
+        let (_, overdue) = longest?;
+        let others_serve = routers
+            .iter()
+            .filter(|router| router.uid != overdue.uid)
+            .all(|router| router.ready && !router.terminating);
+        others_serve.then_some(overdue)
+    }
+}
+
+/// Deletes this very `router`; whoever made it makes another.
+///
+/// # Errors
+///
+/// The API server's refusal; the pod may just be gone.
+pub async fn replace(client: Client, namespace: &str, router: &RouterPod) -> kube::Result<()> {
+    let this_one = Preconditions {
+        uid: Some(router.uid.clone()),
+        resource_version: None,
+    };
+    let pods: Api<Pod> = Api::namespaced(client, namespace);
+    pods.delete(
+        &router.name,
+        &DeleteParams::default().preconditions(this_one),
+    )
+    .await
+    .map(drop)
 }
 
 /// Writes `value` into the annotation of `pod`.
@@ -143,13 +197,6 @@ fn pause(count: u32) -> Duration {
 
 async fn ask(pod: &Pod) -> RouterPod {
     let status = pod.status.as_ref();
-    let ready = status
-        .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|conditions| {
-            conditions
-                .iter()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        });
     let address = status.and_then(|status| status.pod_ip.clone());
     let running = match address {
         Some(address) => running_config(&address, MEMCACHED_PORT).await,
@@ -159,7 +206,7 @@ async fn ask(pod: &Pod) -> RouterPod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         region: pod.labels().get(REGION_LABEL).cloned().unwrap_or_default(),
-        ready,
+        ready: is_ready(pod),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         announced: pod.annotations().get(CONFIG_HASH_ANNOTATION).cloned(),
         running,
@@ -269,6 +316,50 @@ mod tests {
             routers.nudge(&stale, "newer", at(9)).as_deref(),
             Some("newer")
         );
+    }
+
+    #[test]
+    fn a_router_that_stays_behind_is_replaced_one_at_a_time() {
+        let routers = Routers::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let named = |uid: &str, running: Option<&str>| RouterPod {
+            uid: uid.to_owned(),
+            ..router(running, None)
+        };
+        let (old, silent, good) = (
+            named("old", Some("old")),
+            named("silent", None),
+            named("good", Some("new")),
+        );
+        let overdue = |of: &[&RouterPod], seconds| {
+            let found = routers.overdue(of, "new", at(seconds));
+            found.map(|router| router.uid.clone())
+        };
+        assert_eq!(overdue(&[&old, &good], 0), None);
+        assert_eq!(overdue(&[&old, &silent, &good], 10), None);
+        assert_eq!(overdue(&[&old, &silent, &good], 89), None);
+        assert_eq!(overdue(&[&old, &silent, &good], 90).as_deref(), Some("old"));
+        // While it goes, and until there is another in its place, the next one stays.
+        let going = RouterPod {
+            terminating: true,
+            ..old.clone()
+        };
+        assert_eq!(overdue(&[&going, &silent, &good], 101), None);
+        let starting = RouterPod {
+            ready: false,
+            ..named("next", None)
+        };
+        assert_eq!(overdue(&[&starting, &silent, &good], 102), None);
+        let next = named("next", Some("new"));
+        assert_eq!(
+            overdue(&[&next, &silent, &good], 103).as_deref(),
+            Some("silent")
+        );
+        // Who followed in between has all the time again.
+        let back = named("silent", Some("new"));
+        assert_eq!(overdue(&[&next, &back, &good], 104), None);
+        assert_eq!(overdue(&[&next, &silent, &good], 105), None);
     }
 
     #[test]

@@ -36,18 +36,31 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Clusters that are reconciled at the same time.
 const CONCURRENCY: u16 = 8;
 
+/// What to work on, and when.
+pub struct Watched {
+    /// What the operator was started with.
+    pub settings: Settings,
+    /// The one namespace to watch; all of them when missing.
+    pub namespace: Option<String>,
+    /// Whether this operator is the one that reconciles. It watches all the same, so that it can go on at once.
+    pub leads: watch::Receiver<bool>,
+}
+
 /// Reconciles until `shutdown` is ready; what has begun is finished. `ready` turns true when all caches are filled.
 pub async fn run(
     client: Client,
-    settings: Settings,
-    namespace: Option<&str>,
+    watched: Watched,
     metrics: Metrics,
     ready: watch::Sender<bool>,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
+    let Watched {
+        settings,
+        namespace,
+        leads,
+    } = watched;
+    let namespace = namespace.as_deref();
     let ours = watcher::Config::default().labels(OURS);
-    let routers =
-        watcher::Config::default().labels(&format!("{OURS},app.kubernetes.io/component=router"));
     let (clusters, cluster_writer) = reflector::store();
     let cluster_stream = watcher(
         api::<PetraCluster>(&client, namespace),
@@ -67,15 +80,17 @@ pub async fn run(
     let controller = controller.owns_stream(stream);
     let (services, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
+    let (network_policies, stream) = children(&client, namespace, ours.clone());
+    let controller = controller.owns_stream(stream);
     let (disruption_budgets, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
     let (stateful_sets, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
     let (deployments, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
-    let (daemon_sets, stream) = children(&client, namespace, ours);
+    let (daemon_sets, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
-    let (router_pods, stream) = children(&client, namespace, routers);
+    let (pods, stream) = pods(&client, namespace, ours);
     let controller = controller.watches_stream(stream, cluster_of_pod);
 
     let stores = Stores {
@@ -84,8 +99,9 @@ pub async fn run(
         daemon_sets,
         services,
         config_maps,
+        network_policies,
         disruption_budgets,
-        router_pods,
+        pods,
     };
     let filled = filled(&stores).shared();
     let is_filled = filled.clone();
@@ -97,16 +113,24 @@ pub async fn run(
         ready.closed().await;
     });
     let context = Arc::new(Context::new(client, settings, stores, metrics));
+    let stopping = shutdown.boxed().shared();
+    let stopped = stopping.clone();
     let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
         let filled = filled.clone();
+        let (mut leads, stopped) = (leads.clone(), stopped.clone());
         async move {
             // Without this, what is only not seen yet would look deleted.
             filled.await;
+            tokio::select! {
+                // An error means that the election is over, as when this one ends.
+                leads = leads.wait_for(|leads| *leads) => if leads.is_err() { return Ok(Action::await_change()) },
+                () = stopped => return Ok(Action::await_change()),
+            }
             reconcile(cluster, context).await
         }
     };
     controller
-        .graceful_shutdown_on(shutdown)
+        .graceful_shutdown_on(stopping)
         .run(reconcile_filled, retry, context)
         .for_each(|result| async move {
             if let Err(error) = result {
@@ -154,6 +178,29 @@ where
     (store, stream)
 }
 
+/// A cache of all pods with the operator's label, and the changes to them. What a pod was told to be fills most of it and
+/// is looked at by nobody.
+fn pods(
+    client: &Client,
+    namespace: Option<&str>,
+    config: watcher::Config,
+) -> (
+    Store<Pod>,
+    impl Stream<Item = Result<Pod, watcher::Error>> + Send + 'static,
+) {
+    let (store, writer) = reflector::store();
+    let stream = watcher(api::<Pod>(client, namespace), config)
+        .default_backoff()
+        .modify(|pod| {
+            pod.managed_fields_mut().clear();
+            pod.spec = None;
+        })
+        .reflect(writer)
+        .touched_objects()
+        .predicate_filter(predicates::resource_version, Default::default());
+    (store, stream)
+}
+
 fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -179,8 +226,9 @@ fn filled(stores: &Stores) -> BoxFuture<'static, ()> {
             stores.daemon_sets.wait_until_ready().map_err(drop),
             stores.services.wait_until_ready().map_err(drop),
             stores.config_maps.wait_until_ready().map_err(drop),
+            stores.network_policies.wait_until_ready().map_err(drop),
             stores.disruption_budgets.wait_until_ready().map_err(drop),
-            stores.router_pods.wait_until_ready().map_err(drop),
+            stores.pods.wait_until_ready().map_err(drop),
         );
         if all.is_err() {
             tracing::error!("a cache was closed before it was filled");

@@ -1,12 +1,15 @@
 //! No client. The status of a cluster, derived from what was built, what was applied and what was seen.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
 use super::build::config_map::config_hash;
 use super::build::{Layouts, RegionObjects, routes};
 use super::dereference::{NodeSet, Observed};
 use super::validate::{InvalidSpec, Place, ValidatedCluster};
-use crate::crd::{PetraCluster, PetraClusterStatus, RegionStatus, RouterMode, RouterStatus};
+use crate::crd::{
+    PetraCluster, PetraClusterStatus, RegionStatus, RouterMode, RouterStatus, ScalingStatus,
+};
 use crate::names::{CONFIG_KEY, Component};
 use conditions::verdicts;
 
@@ -52,6 +55,12 @@ pub fn status(
         Outcome::Paused(view) | Outcome::Applied(view) | Outcome::Failed(view, _) => {
             observed_part(cluster, view)
         }
+    };
+    let scaling = previous.map_or(&[][..], |previous| &previous.scaling);
+    status.scaling = match outcome {
+        Outcome::Applied(view) => steps(view, scaling, now),
+        // No step was taken, or not all of it.
+        Outcome::Invalid(_) | Outcome::Paused(_) | Outcome::Failed(..) => scaling.to_vec(),
     };
     status.observed_generation = cluster.metadata.generation;
     let old = previous.map_or(&[][..], |previous| &previous.conditions);
@@ -134,7 +143,32 @@ fn observed_part(cluster: &PetraCluster, view: &View<'_>) -> PetraClusterStatus 
         conditions: Vec::new(),
         regions,
         router: router_status(view),
+        scaling: Vec::new(),
     }
+}
+
+/// The steps that are under way; one that already was keeps the time at which it began.
+fn steps(view: &View<'_>, previous: &[ScalingStatus], now: Timestamp) -> Vec<ScalingStatus> {
+    let of_region = |region: &super::validate::ValidatedRegion| {
+        let name = &region.names.region;
+        let step = view.layouts.get(name)?.step?;
+        let new = ScalingStatus {
+            region: name.clone(),
+            from: step.from,
+            to: step.to,
+            phase: step.phase,
+            started_at: Time(now),
+        };
+        let same = |old: &&ScalingStatus| {
+            (&old.region, old.from, old.to, old.phase) == (&new.region, new.from, new.to, new.phase)
+        };
+        let started_at = previous.iter().find(same).map(|old| old.started_at.clone());
+        Some(ScalingStatus {
+            started_at: started_at.unwrap_or(Time(now)),
+            ..new
+        })
+    };
+    view.cluster.built().filter_map(of_region).collect()
 }
 
 fn region_statuses(view: &View<'_>) -> Vec<RegionStatus> {
@@ -215,7 +249,7 @@ fn node_set(view: &View<'_>, region: &str) -> NodeSet {
 fn size_of(view: &View<'_>, region: &str) -> (i32, i32) {
     view.layouts
         .get(region)
-        .map_or((0, 0), |layout| (layout.pods, layout.servers))
+        .map_or((0, 0), |layout| (layout.pods, layout.used.servers))
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
+use super::layout::Pace;
 use crate::crd::{
-    ByteSize, DeletePolicy, DurabilityMode, PetraCluster, ReadPolicy, RouterMode, Scheduling,
-    UnitError, VolumePolicy, WritePolicy,
+    ByteSize, DeletePolicy, DurabilityMode, NetworkPolicy, PetraCluster, ReadPolicy, RouterMode,
+    ScalingMode, Scheduling, UnitError, VolumePolicy, WritePolicy,
 };
 use crate::names::RegionNames;
 
@@ -65,6 +66,12 @@ pub struct ValidatedCluster {
     pub routing: ValidatedRouting,
     /// How routers are run.
     pub router: ValidatedRouter,
+    /// How regions grow and shrink.
+    pub scaling: Pace,
+    /// Who may connect.
+    pub network: NetworkPolicy,
+    /// Whether there are routers that the operator does not run: beside applications, or in other Kubernetes clusters.
+    pub has_unseen_routers: bool,
 }
 
 /// A region.
@@ -230,6 +237,9 @@ pub fn validate(
         node: node(cluster, settings)?,
         routing: routing(cluster)?,
         router: router(cluster, settings)?,
+        scaling: scaling(cluster)?,
+        network: cluster.spec.network_policy.clone(),
+        has_unseen_routers: has_unseen_routers(cluster),
         name,
         namespace,
     })
@@ -405,6 +415,43 @@ fn router(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedRouter
         resources: router.resources.clone(),
         extra_args: router.extra_args.clone(),
     })
+}
+
+/// The time that a router needs at most to learn of a new configuration from a kubelet, when nobody makes it look.
+const UNSEEN_ROUTERS: Duration = Duration::from_secs(120);
+
+fn scaling(cluster: &PetraCluster) -> Result<Pace, InvalidSpec> {
+    let spec = &cluster.spec;
+    let window = spec
+        .scaling
+        .window
+        .parse()
+        .map_err(in_field("spec.scaling.window"))?;
+    let slowest_answer = spec
+        .routing
+        .timeouts
+        .cross_region
+        .parse()
+        .map_err(in_field("spec.routing.timeouts.crossRegion"))?;
+    Ok(Pace {
+        window: match spec.scaling.mode {
+            ScalingMode::Warm => Some(window),
+            ScalingMode::Immediate => None,
+        },
+        drain: slowest_answer
+            + if has_unseen_routers(cluster) {
+                UNSEEN_ROUTERS
+            } else {
+                Duration::ZERO
+            },
+    })
+}
+
+/// Routers that cannot be asked what they run.
+fn has_unseen_routers(cluster: &PetraCluster) -> bool {
+    let spec = &cluster.spec;
+    spec.router.mode == RouterMode::None
+        || spec.regions.iter().any(|region| region.remote.is_some())
 }
 
 fn in_field(field: &'static str) -> impl Fn(UnitError) -> InvalidSpec {

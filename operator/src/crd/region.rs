@@ -46,7 +46,7 @@ pub struct Scheduling {
     /// Attraction to and repulsion from machines and other pods. When missing, the nodes of a region prefer different machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How evenly pods are spread over zones or machines.
+    /// How evenly pods are spread over zones or machines. When missing, pods prefer to be spread over zones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
 }

@@ -1,6 +1,6 @@
 //! What people and programs read back from a `PetraCluster`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct PetraClusterStatus {
     /// Names of the regions in failover order, with commas between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region_names: Option<String>,
-    /// Ready, Progressing, Degraded, RouterConfigApplied, SpecValid.
+    /// Ready, Progressing, Degraded, RouterConfigApplied, Scaling, SpecValid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The regions, in failover order.
@@ -32,6 +32,9 @@ pub struct PetraClusterStatus {
     /// The routers of all regions that are built here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterStatus>,
+    /// The regions whose number of nodes is changing, and how far that is. An operator that is restarted goes on from here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<ScalingStatus>,
 }
 
 /// A region as it is.
@@ -59,4 +62,59 @@ pub struct RouterStatus {
     pub config_hash: String,
     /// Routers that run it, of how many: `2/2`.
     pub applied: String,
+}
+
+/// A region on its way from one number of nodes to another.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ScalingStatus {
+    /// Name of the region.
+    pub region: String,
+    /// Nodes that routers used before.
+    pub from: i32,
+    /// Nodes that routers use afterwards.
+    pub to: i32,
+    /// The step that is under way.
+    pub phase: ScalingPhase,
+    /// When this step began.
+    pub started_at: Time,
+}
+
+/// A step of a change of size, in their order. One that is not needed is left out.
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
+pub enum ScalingPhase {
+    /// New nodes are started; routers use the old layout.
+    Provisioning,
+    /// Routers use the new layout, and look up in the old one what it misses.
+    Warming,
+    /// Routers turn to the new layout alone.
+    Switching,
+    /// No router uses the last nodes any more; what they were asked before is answered.
+    Draining,
+    /// The last nodes are removed.
+    Shrinking,
+}
+
+impl ScalingPhase {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [
+        Self::Provisioning,
+        Self::Warming,
+        Self::Switching,
+        Self::Draining,
+        Self::Shrinking,
+    ];
+
+    /// Its name, as in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provisioning => "Provisioning",
+            Self::Warming => "Warming",
+            Self::Switching => "Switching",
+            Self::Draining => "Draining",
+            Self::Shrinking => "Shrinking",
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, Container, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
-    PodSpec, SeccompProfile, SecurityContext, WeightedPodAffinityTerm,
+    PodSpec, SeccompProfile, SecurityContext, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -38,8 +38,11 @@ pub(super) fn pod(
             .filter(|selector| !selector.is_empty()),
         tolerations: Some(scheduling.tolerations.clone())
             .filter(|tolerations| !tolerations.is_empty()),
-        topology_spread_constraints: Some(scheduling.topology_spread_constraints.clone())
-            .filter(|constraints| !constraints.is_empty()),
+        topology_spread_constraints: Some(if scheduling.topology_spread_constraints.is_empty() {
+            vec![over_zones(selector)]
+        } else {
+            scheduling.topology_spread_constraints.clone()
+        }),
         ..PodSpec::default()
     }
 }
@@ -64,6 +67,20 @@ fn apart(selector: &BTreeMap<String, String>) -> Affinity {
             ..PodAntiAffinity::default()
         }),
         ..Affinity::default()
+    }
+}
+
+/// Different zones as evenly as can be: a preference too, as some clusters have but one.
+fn over_zones(selector: &BTreeMap<String, String>) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "topology.kubernetes.io/zone".to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some(selector.clone()),
+            ..LabelSelector::default()
+        }),
+        ..TopologySpreadConstraint::default()
     }
 }
 

@@ -13,7 +13,19 @@
 //! key to another one, with a short exptime: a `FailoverRoute` whose children are the pool and then each of its nodes
 //! by itself (`pool.0`, `pool.1`, ...), in the order of [`FailoverPolicy::DeterministicOrderPolicy`].
 //!
+//! A region that is [warming](crate::controller::layout) has two pools, `pool` for the new layout and `pool.warm` for the old one:
+//!
+//! ```text
+//!  reads                    the new layout; what it misses is looked up in the old one and copied, with its exptime
+//!  set                      both, answered by the new one
+//!  delete                   both, answered when both did: a key that only one of them lost would come back
+//!  touch                    both, answered by the old one, which has every item that was ever set
+//!  everything else          the new layout
+//! ```
+//!
 //! What the route language cannot say:
+//! - While a region is warming, `add`, `replace`, `append`, `prepend`, `incr`, `decr` do not see an item that the new layout
+//!   has not read yet, and a `delete` of a key whose node stays the same is answered NOT_FOUND, because that node is asked twice.
 //! - `add`, `replace`, `append`, `prepend`, `incr`, `decr` and `cas` change only the region that answers, because no
 //!   route handle turns one operation into another (a `delete` elsewhere) or sends on the result. Other regions keep
 //!   what they had until it expires, is set or is deleted. A `set` or `delete` of the key puts all right again.
@@ -27,10 +39,11 @@
 use petra_routing::Config;
 use petra_routing::config::{
     Children, Failover, FailoverErrors, FailoverPolicy, Hash, ModifyExptime, OperationSelector,
-    Pool, PoolRef, PoolRoute, RouteHandle,
+    Pool, PoolRef, PoolRoute, RouteHandle, WarmUp,
 };
 
 use super::{Layouts, layout_of};
+use crate::controller::layout::Used;
 use crate::controller::validate::{ValidatedCluster, ValidatedRegion, ValidatedRouting};
 use crate::crd::{DeletePolicy, ReadPolicy, WritePolicy};
 
@@ -46,6 +59,8 @@ pub(super) fn config(
     let regions: Vec<RegionRoutes> = cluster
         .regions
         .iter()
+        // A region that is new is used when its nodes are there.
+        .filter(|region| layout_of(region, layouts).used.servers > 0)
         .map(|region| RegionRoutes::new(cluster, own, region, layouts))
         .collect();
     let pools = regions
@@ -59,12 +74,21 @@ pub(super) fn config(
     }
 }
 
-/// How many servers the pool of `region` has in `config`; none where there is no such pool.
-pub fn pool_size(config: &Config, region: &str) -> Option<i32> {
-    config
-        .pools
-        .get(region)
-        .and_then(|pool| i32::try_from(pool.servers.len()).ok())
+/// What `config` uses of `region`.
+pub fn used(config: &Config, region: &str) -> Used {
+    let size = |pool: &str| {
+        let pool = config.pools.get(pool)?;
+        i32::try_from(pool.servers.len()).ok()
+    };
+    Used {
+        servers: size(region).unwrap_or(0),
+        warm: size(&warm_pool(region)),
+    }
+}
+
+/// The pool of the layout that is being left. A region's name has no dot.
+fn warm_pool(region: &str) -> String {
+    format!("{region}.warm")
 }
 
 /// `host:port` of the servers that keys of `region` are hashed to.
@@ -81,19 +105,14 @@ fn route(
     own: &ValidatedRegion,
     regions: &[RegionRoutes],
 ) -> RouteHandle {
-    let from_primary = failover(
-        regions
-            .iter()
-            .map(|region| region.with_stand_ins.clone())
-            .collect(),
-    );
+    let from_primary = failover(each(regions, |region| &region.reads));
     let mut operation_policies = std::collections::BTreeMap::from([
-        (
-            "set".to_owned(),
-            set(routing.writes, &from_primary, regions),
-        ),
+        ("set".to_owned(), set(routing.writes, regions)),
         ("delete".to_owned(), delete(routing.deletes, regions)),
-        ("touch".to_owned(), all_initial(&from_primary, regions)),
+        (
+            "touch".to_owned(),
+            all_initial(regions, |region| &region.touches),
+        ),
     ]);
     let reads = reads(routing, own, regions);
     let primary_reads = reads_in_order(routing, regions.iter());
@@ -140,19 +159,16 @@ fn reads_in_order<'a>(
     failover(
         regions
             .take(asked)
-            .map(|region| region.with_stand_ins.clone())
+            .map(|region| region.reads.clone())
             .collect(),
     )
 }
 
-fn set(policy: WritePolicy, from_primary: &RouteHandle, regions: &[RegionRoutes]) -> RouteHandle {
+fn set(policy: WritePolicy, regions: &[RegionRoutes]) -> RouteHandle {
     match policy {
-        WritePolicy::AllInitial => all_initial(from_primary, regions),
-        WritePolicy::AllSync => one_or(
-            RouteHandle::AllSync,
-            each(regions, |region| &region.with_stand_ins),
-        ),
-        WritePolicy::PrimaryOnly => from_primary.clone(),
+        WritePolicy::AllInitial => all_initial(regions, |region| &region.sets),
+        WritePolicy::AllSync => one_or(RouteHandle::AllSync, each(regions, |region| &region.sets)),
+        WritePolicy::PrimaryOnly => failover(each(regions, |region| &region.sets)),
     }
 }
 
@@ -162,13 +178,16 @@ fn delete(policy: DeletePolicy, regions: &[RegionRoutes]) -> RouteHandle {
         DeletePolicy::AllSync => RouteHandle::AllSync,
         DeletePolicy::AllInitial => RouteHandle::AllInitial,
     };
-    one_or(handle, each(regions, |region| &region.pool))
+    one_or(handle, each(regions, |region| &region.deletes))
 }
 
 /// The primary, with failover inside so that a dead node is no error to the client, and every other region behind it.
-fn all_initial(from_primary: &RouteHandle, regions: &[RegionRoutes]) -> RouteHandle {
-    let mut children = vec![from_primary.clone()];
-    children.extend(each(&regions[1..], |region| &region.with_stand_ins));
+fn all_initial(
+    regions: &[RegionRoutes],
+    route: impl Fn(&RegionRoutes) -> &RouteHandle,
+) -> RouteHandle {
+    let mut children = vec![failover(each(regions, &route))];
+    children.extend(each(regions, &route).into_iter().skip(1));
     one_or(RouteHandle::AllInitial, children)
 }
 
@@ -208,8 +227,18 @@ fn failover_errors() -> FailoverErrors {
 /// One region's pools and the routes to it.
 struct RegionRoutes {
     name: String,
-    /// The region's own pool, and one of a single server for each of its nodes where they stand in for each other.
+    /// The region's own pool, the one that it leaves, and one of a single server for each of its nodes where they stand
+    /// in for each other.
     pools: Vec<(String, Pool)>,
+    /// Also for every operation that is not named below.
+    reads: RouteHandle,
+    sets: RouteHandle,
+    deletes: RouteHandle,
+    touches: RouteHandle,
+}
+
+/// One layout of a region.
+struct LayoutRoutes {
     /// The key's own node.
     pool: RouteHandle,
     /// The key's own node, or another of the region while that is down.
@@ -223,44 +252,111 @@ impl RegionRoutes {
         region: &ValidatedRegion,
         layouts: &Layouts,
     ) -> Self {
-        let routing = &cluster.routing;
         let name = region.names.region.clone();
-        let is_own = name == own.names.region;
-        // In the file and not on the command line, so that a change needs no restart of routers.
-        let server_timeout_ms = if is_own {
-            routing.server_timeout_ms
-        } else {
-            routing.cross_region_timeout_ms
+        let used = layout_of(region, layouts).used;
+        let mut pools = Vec::new();
+        let mut add = |pool: String, nodes: std::ops::Range<i32>| {
+            let servers = nodes.map(|ordinal| region.server(ordinal)).collect();
+            pools.push((pool, self::pool(cluster, own, region, servers)));
         };
-        let pool_of = |servers: Vec<String>| Pool {
-            servers,
-            server_timeout: Some(server_timeout_ms),
-            connect_timeout: Some(routing.connect_timeout_ms),
-            region: Some(name.clone()),
-            cluster: Some(cluster.name.clone()),
-            ..Pool::default()
-        };
-        let servers: Vec<String> = (0..layout_of(region, layouts).servers)
-            .map(|ordinal| region.server(ordinal))
-            .collect();
-        let pool = hashed_pool(&name, &routing.salt);
-        let mut pools = vec![(name.clone(), pool_of(servers.clone()))];
-        let with_stand_ins = match routing.pool_failover_exptime {
-            Some(exptime) if servers.len() > 1 => {
-                let stand_ins = (0..servers.len()).map(|ordinal| format!("{name}.{ordinal}"));
-                let route = with_stand_ins(pool.clone(), stand_ins.clone(), exptime);
-                pools
-                    .extend(stand_ins.zip(servers.into_iter().map(|server| pool_of(vec![server]))));
-                route
+        add(name.clone(), 0..used.servers);
+        if let Some(warm) = used.warm {
+            add(warm_pool(&name), 0..warm);
+        }
+        if cluster.routing.pool_failover_exptime.is_some() && used.most() > 1 {
+            for ordinal in 0..used.most() {
+                add(stand_in(&name, ordinal), ordinal..ordinal + 1);
             }
-            _ => pool.clone(),
+        }
+        let new = LayoutRoutes::new(&cluster.routing, &name, &name, used.servers);
+        let old = used
+            .warm
+            .map(|warm| LayoutRoutes::new(&cluster.routing, &name, &warm_pool(&name), warm));
+        match old {
+            None => Self::settled(name, pools, new),
+            Some(old) => Self::warming(name, pools, new, old),
+        }
+    }
+
+    fn settled(name: String, pools: Vec<(String, Pool)>, layout: LayoutRoutes) -> Self {
+        Self {
+            name,
+            pools,
+            reads: layout.with_stand_ins.clone(),
+            sets: layout.with_stand_ins.clone(),
+            touches: layout.with_stand_ins,
+            deletes: layout.pool,
+        }
+    }
+
+    fn warming(
+        name: String,
+        pools: Vec<(String, Pool)>,
+        new: LayoutRoutes,
+        old: LayoutRoutes,
+    ) -> Self {
+        let both = |first: &RouteHandle, second: &RouteHandle| Children {
+            children: vec![first.clone(), second.clone()],
         };
         Self {
             name,
             pools,
+            sets: RouteHandle::AllInitial(both(&new.with_stand_ins, &old.with_stand_ins)),
+            touches: RouteHandle::AllInitial(both(&old.with_stand_ins, &new.with_stand_ins)),
+            deletes: RouteHandle::AllSync(both(&new.pool, &old.pool)),
+            reads: RouteHandle::WarmUp(WarmUp {
+                cold: Box::new(new.with_stand_ins),
+                warm: Box::new(old.with_stand_ins),
+                exptime: None,
+                enable_metaget: Some(true),
+            }),
+        }
+    }
+}
+
+impl LayoutRoutes {
+    fn new(routing: &ValidatedRouting, region: &str, pool: &str, nodes: i32) -> Self {
+        let pool = hashed_pool(pool, &routing.salt);
+        let with_stand_ins = match routing.pool_failover_exptime {
+            Some(exptime) if nodes > 1 => {
+                let stand_ins = (0..nodes).map(|ordinal| stand_in(region, ordinal));
+                with_stand_ins(pool.clone(), stand_ins, exptime)
+            }
+            _ => pool.clone(),
+        };
+        Self {
             pool,
             with_stand_ins,
         }
+    }
+}
+
+/// The pool of one node by itself.
+fn stand_in(region: &str, ordinal: i32) -> String {
+    format!("{region}.{ordinal}")
+}
+
+/// A pool of `region` as the routers of `own` speak to it.
+fn pool(
+    cluster: &ValidatedCluster,
+    own: &ValidatedRegion,
+    region: &ValidatedRegion,
+    servers: Vec<String>,
+) -> Pool {
+    let routing = &cluster.routing;
+    // In the file and not on the command line, so that a change needs no restart of routers.
+    let server_timeout_ms = if region.names.region == own.names.region {
+        routing.server_timeout_ms
+    } else {
+        routing.cross_region_timeout_ms
+    };
+    Pool {
+        servers,
+        server_timeout: Some(server_timeout_ms),
+        connect_timeout: Some(routing.connect_timeout_ms),
+        region: Some(region.names.region.clone()),
+        cluster: Some(cluster.name.clone()),
+        ..Pool::default()
     }
 }
 

@@ -20,6 +20,10 @@ use crate::names::{ADMIN_PORT, Component, MEMCACHED_PORT};
 /// Time for a node to drain, to write what memory holds to a slow disk, and to close.
 const TERMINATION_GRACE_S: i64 = 120;
 
+/// A roll goes on to the next node when routers use this one again: their probes are at most 3 s apart, and half of that
+/// later at random.
+const MIN_READY_S: i32 = 5;
+
 /// Time for a node to replay its log: after this many seconds of starting it is restarted.
 const STARTUP_S: i32 = 600;
 
@@ -48,6 +52,9 @@ pub(super) fn stateful_set(
             },
             // A node needs no other node: all start at once, and one that is broken keeps none from starting.
             pod_management_policy: Some("Parallel".to_owned()),
+            // One node at a time, the last first; a node that does not become ready stops the roll, and a template that is
+            // put right goes on with that node.
+            min_ready_seconds: Some(MIN_READY_S),
             persistent_volume_claim_retention_policy: Some(
                 StatefulSetPersistentVolumeClaimRetentionPolicy {
                     when_deleted: Some(retention(cluster.node.when_deleted)),

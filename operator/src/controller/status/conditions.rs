@@ -5,10 +5,10 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{Outcome, View, config_text, node_set, routers, routers_follow, size_of};
 use crate::controller::build::config_map::config_hash;
-use crate::controller::layout::Phase;
+use crate::controller::layout::Step;
 use crate::controller::routers::RouterPod;
-use crate::controller::validate::InvalidSpec;
-use crate::crd::{ByteSize, PetraClusterStatus, RouterMode};
+use crate::controller::validate::{InvalidSpec, ValidatedRegion};
+use crate::crd::{ByteSize, PetraClusterStatus, RouterMode, ScalingPhase};
 
 /// Condition types, and the order in which they are listed.
 pub mod condition {
@@ -20,6 +20,8 @@ pub mod condition {
     pub const DEGRADED: &str = "Degraded";
     /// Every router runs the current configuration.
     pub const ROUTER_CONFIG_APPLIED: &str = "RouterConfigApplied";
+    /// A region gets more or fewer nodes.
+    pub const SCALING: &str = "Scaling";
     /// The spec can be built.
     pub const SPEC_VALID: &str = "SpecValid";
 }
@@ -127,6 +129,7 @@ fn invalid(error: &InvalidSpec, old: &[Condition]) -> Vec<Verdict> {
     let degraded = find(old, condition::DEGRADED).is_some_and(|old| old.status == "True");
     let applied =
         find(old, condition::ROUTER_CONFIG_APPLIED).is_some_and(|old| old.status == "True");
+    let scaling = find(old, condition::SCALING).is_some_and(|old| old.status == "True");
     vec![
         Verdict::new(condition::READY, false, "SpecInvalid", message.clone()),
         Verdict::new(
@@ -142,11 +145,12 @@ fn invalid(error: &InvalidSpec, old: &[Condition]) -> Vec<Verdict> {
             "SpecInvalid",
             kept,
         ),
+        Verdict::new(condition::SCALING, scaling, "SpecInvalid", kept),
         Verdict::new(condition::SPEC_VALID, false, "Invalid", message),
     ]
 }
 
-/// `Ready`, `Progressing`, `Degraded` and `RouterConfigApplied`, in this order.
+/// `Ready`, `Progressing`, `Degraded`, `RouterConfigApplied` and `Scaling`, in this order.
 fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
     let was_ready = find(old, condition::READY).is_some_and(|ready| ready.reason != CREATING);
     let mut waits = waits(view);
@@ -213,7 +217,13 @@ fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
             "everything that should work does",
         ),
     };
-    vec![ready_verdict, progressing, degraded, routers]
+    vec![
+        ready_verdict,
+        progressing,
+        degraded,
+        routers,
+        scaling_verdict(view),
+    ]
 }
 
 /// Whether routers have been behind for longer than a new configuration takes to reach them.
@@ -232,26 +242,68 @@ fn waits(view: &View<'_>) -> Vec<String> {
             continue;
         };
         let set = node_set(view, name);
-        match layout.phase {
-            Phase::Growing => waits.push(format!(
-                "region {name} grows from {} to {} nodes: {} of {} are ready, routers follow \
-                 when all are",
-                layout.servers, layout.pods, set.ready, layout.pods
-            )),
-            Phase::Shrinking => waits.push(format!(
-                "region {name} shrinks from {} to {} nodes: pods go when every router has \
-                 stopped using them",
-                layout.pods, layout.servers
-            )),
-            Phase::Settled if set.outdated > 0 => waits.push(format!(
+        if let Some(step) = layout.step {
+            waits.push(scaling_sentence(view, region, step));
+        } else if set.outdated > 0 {
+            waits.push(format!(
                 "region {name} is restarted with a new pod template: {} of {} nodes still have \
                  the old one",
                 set.outdated, set.pods
-            )),
-            Phase::Settled => {}
+            ));
         }
     }
     waits
+}
+
+/// Whether a region gets more or fewer nodes, and what the first that does waits for.
+fn scaling_verdict(view: &View<'_>) -> Verdict {
+    let first = view.cluster.built().find_map(|region| {
+        let step = view.layouts.get(&region.names.region)?.step?;
+        Some((region, step))
+    });
+    let type_ = condition::SCALING;
+    match first {
+        Some((region, step)) => Verdict::new(
+            type_,
+            true,
+            step.phase.as_str(),
+            scaling_sentence(view, region, step),
+        ),
+        None => Verdict::new(
+            type_,
+            false,
+            "Settled",
+            "every region has as many nodes as the spec wants",
+        ),
+    }
+}
+
+/// Where a change of size stands. Nothing in it changes while the step lasts but what somebody may have to act on.
+fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> String {
+    let Step { from, to, phase } = step;
+    let name = &region.names.region;
+    let doing = match phase {
+        ScalingPhase::Provisioning => {
+            let ready = view.observed.ready_nodes(&region.names.node_set());
+            let missing: Vec<String> = (from..to)
+                .filter(|node| !ready.contains(node))
+                .map(|node| region.names.pod(node))
+                .collect();
+            format!(
+                "routers follow when these pods are ready: {}",
+                missing.join(", ")
+            )
+        }
+        ScalingPhase::Warming => {
+            format!("what {to} nodes miss is copied from the layout of {from}")
+        }
+        ScalingPhase::Switching => {
+            format!("every router is waited for that does not use {to} nodes alone yet")
+        }
+        ScalingPhase::Draining => "the last answers of nodes that go are waited for".to_owned(),
+        ScalingPhase::Shrinking => "the last pods go".to_owned(),
+    };
+    format!("region {name} goes from {from} to {to} nodes: {doing}")
 }
 
 /// Volumes that are smaller than the spec wants. Kubernetes lets nobody change the size in a
@@ -284,9 +336,13 @@ fn missing_nodes(view: &View<'_>) -> Vec<String> {
         let (_, servers) = size_of(view, name);
         let ready = node_set(view, name).ready;
         if ready < servers {
+            let set = region.names.node_set();
+            let why = match view.observed.trouble(&set, 0..servers) {
+                Some(trouble) => trouble.to_owned(),
+                None => format!("look at the pods of StatefulSet {set}"),
+            };
             missing.push(format!(
-                "region {name} has {ready} of {servers} nodes ready: look at the pods of StatefulSet {}",
-                region.names.node_set()
+                "region {name} has {ready} of {servers} nodes ready: {why}"
             ));
         }
     }

@@ -4,9 +4,10 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::controller::build::build;
-use crate::controller::layout::{Layout, Phase};
+use crate::controller::layout::{Layout, Step, Used};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{Settings, validate};
+use crate::crd::ScalingPhase;
 
 const ONE_REGION: &str = "{replicas: 3, regions: [{name: r}]}";
 
@@ -64,13 +65,19 @@ impl World {
         self
     }
 
-    fn with_layout(mut self, pods: i32, servers: i32, phase: Phase) -> Self {
+    fn with_step(mut self, pods: i32, from: i32, to: i32, phase: ScalingPhase) -> Self {
+        let servers = if phase == ScalingPhase::Provisioning {
+            from
+        } else {
+            to
+        };
+        let warm = (phase == ScalingPhase::Warming).then_some(from);
         self.layouts.insert(
             "r".to_owned(),
             Layout {
                 pods,
-                servers,
-                phase,
+                used: Used { servers, warm },
+                step: Some(Step { from, to, phase }),
             },
         );
         self
@@ -113,7 +120,7 @@ impl World {
     }
 }
 
-/// `Ready Progressing Degraded RouterConfigApplied SpecValid`, T or F, and the reason of `Ready`.
+/// `Ready Progressing Degraded RouterConfigApplied Scaling SpecValid`, T or F, and the reason of `Ready`.
 fn summary(status: &PetraClusterStatus) -> (String, String) {
     let letters = status
         .conditions
@@ -133,45 +140,45 @@ fn summary(status: &PetraClusterStatus) -> (String, String) {
 fn each_state_of_a_cluster_that_was_ready_before() {
     let before = World::settled().status(None);
     let table = [
-        ("settled", World::settled(), "TFFTT", "Ready"),
+        ("settled", World::settled(), "TFFTFT", "Ready"),
         (
             "a node is down",
             World::settled().with_nodes(3, 2),
-            "FFTTT",
+            "FFTTFT",
             "NodesNotReady",
         ),
         (
             "a router is stale",
             World::settled().with_routers(&["current", "old"]),
-            "FTFFT",
+            "FTFFFT",
             "Changing",
         ),
         (
             "a router does not answer",
             World::settled().with_routers(&["current", "silent"]),
-            "FTFFT",
+            "FTFFFT",
             "Changing",
         ),
         (
             "a router is missing",
             World::settled().with_routers(&["current"]),
-            "FFTFT",
+            "FFTFFT",
             "RoutersNotReady",
         ),
         (
             "growing",
             World::settled()
                 .with_nodes(5, 4)
-                .with_layout(5, 3, Phase::Growing),
-            "FTFTT",
+                .with_step(5, 3, 5, ScalingPhase::Provisioning),
+            "FTFTTT",
             "Changing",
         ),
         (
             "shrinking",
             World::settled()
                 .with_nodes(5, 5)
-                .with_layout(5, 3, Phase::Shrinking),
-            "FTFTT",
+                .with_step(5, 5, 3, ScalingPhase::Draining),
+            "FTFTTT",
             "Changing",
         ),
     ];
@@ -190,14 +197,17 @@ fn a_cluster_that_starts_is_not_degraded() {
     let starting = World::new(ONE_REGION).with_nodes(3, 1).status(None);
     assert_eq!(
         summary(&starting),
-        ("FTFFT".to_owned(), "Creating".to_owned())
+        ("FTFFFT".to_owned(), "Creating".to_owned())
     );
     let later = World::new(ONE_REGION)
         .with_nodes(3, 3)
         .status(Some(&starting));
-    assert_eq!(summary(&later), ("FTFFT".to_owned(), "Creating".to_owned()));
+    assert_eq!(
+        summary(&later),
+        ("FTFFFT".to_owned(), "Creating".to_owned())
+    );
     let ready = World::settled().status(Some(&later));
-    assert_eq!(summary(&ready), ("TFFTT".to_owned(), "Ready".to_owned()));
+    assert_eq!(summary(&ready), ("TFFTFT".to_owned(), "Ready".to_owned()));
 }
 
 #[test]
@@ -213,8 +223,8 @@ fn a_router_that_stays_stale_is_trouble() {
             now,
         ))
     };
-    assert_eq!(after(30), ("FTFFT".to_owned(), "Changing".to_owned()));
-    assert_eq!(after(31), ("FFTFT".to_owned(), "RoutersStale".to_owned()));
+    assert_eq!(after(30), ("FTFFFT".to_owned(), "Changing".to_owned()));
+    assert_eq!(after(31), ("FFTFFT".to_owned(), "RoutersStale".to_owned()));
 }
 
 #[test]
@@ -294,7 +304,7 @@ fn an_invalid_spec_says_why_and_keeps_what_was_known() {
     );
     assert_eq!(
         summary(&status),
-        ("FFFTF".to_owned(), "SpecInvalid".to_owned())
+        ("FFFTFF".to_owned(), "SpecInvalid".to_owned())
     );
     assert!(
         find(&status.conditions, condition::SPEC_VALID)
@@ -328,7 +338,7 @@ fn a_write_that_failed_is_ready_false_and_degraded_with_the_answer() {
     let status = status(&world.cluster, None, &outcome, Timestamp::UNIX_EPOCH);
     assert_eq!(
         summary(&status),
-        ("FFTTT".to_owned(), "ApplyFailed".to_owned())
+        ("FFTTFT".to_owned(), "ApplyFailed".to_owned())
     );
     assert!(
         find(&status.conditions, condition::DEGRADED)
@@ -357,7 +367,7 @@ fn without_routers_of_ours_the_configuration_counts_as_applied() {
     let world =
         World::new("{replicas: 3, regions: [{name: r}], router: {mode: none}}").with_nodes(3, 3);
     let status = world.status(None);
-    assert_eq!(summary(&status).0, "TFFTT");
+    assert_eq!(summary(&status).0, "TFFTFT");
     assert_eq!(status.router.unwrap().applied, "none");
 }
 
@@ -373,4 +383,42 @@ fn routers_follow_when_the_live_configuration_is_the_wanted_one_and_none_lags() 
         .configs
         .insert("c-r-mcrouter".to_owned(), "{}\n".to_owned());
     assert!(!routers_follow(&other.regions, &other.observed));
+}
+
+#[test]
+fn a_step_keeps_the_time_at_which_it_began_and_the_next_one_has_its_own() {
+    let at = |seconds| Timestamp::from_second(seconds).unwrap();
+    let warming = || World::settled().with_step(5, 3, 5, ScalingPhase::Warming);
+    let status_of = |world: &World, previous: Option<&PetraClusterStatus>, now| {
+        status(
+            &world.cluster,
+            previous,
+            &Outcome::Applied(world.view()),
+            now,
+        )
+    };
+    let first = status_of(&warming(), None, at(100));
+    let step = &first.scaling[0];
+    assert_eq!((step.from, step.to, step.started_at.0), (3, 5, at(100)));
+    let later = status_of(&warming(), Some(&first), at(200));
+    assert_eq!(later.scaling, first.scaling);
+    let switching = World::settled().with_step(5, 3, 5, ScalingPhase::Switching);
+    let next = status_of(&switching, Some(&later), at(300));
+    assert_eq!(next.scaling[0].started_at.0, at(300));
+    assert_eq!(
+        status_of(&World::settled(), Some(&next), at(400)).scaling,
+        []
+    );
+}
+
+#[test]
+fn a_step_that_was_not_taken_is_not_recorded() {
+    let world = World::settled().with_step(5, 3, 5, ScalingPhase::Warming);
+    for outcome in [
+        Outcome::Paused(world.view()),
+        Outcome::Failed(world.view(), "no".to_owned()),
+    ] {
+        let status = status(&world.cluster, None, &outcome, Timestamp::UNIX_EPOCH);
+        assert_eq!(status.scaling, []);
+    }
 }

@@ -10,6 +10,8 @@ use super::*;
 use crate::controller::validate::{Settings, validate};
 use crate::crd::PetraCluster;
 
+mod warming;
+
 const THREE_REGIONS: &str = "{replicas: 3, regions: [{name: m}, {name: a}, {name: z}]}";
 
 fn config_for(spec: &str, own: &str) -> Config {

@@ -1,0 +1,106 @@
+//! Who may connect to nodes and routers. Nothing is said about what they connect to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::metadata;
+use crate::controller::validate::{ValidatedCluster, ValidatedRegion};
+use crate::names::{
+    ADMIN_PORT, COMPONENT_LABEL, Component, INSTANCE_LABEL, MANAGER, MEMCACHED_PORT,
+};
+
+/// The nodes' policy: routers may ask them, and monitoring may read their metrics. Probes come from the machine itself, which
+/// no policy keeps out.
+pub(super) fn nodes(cluster: &ValidatedCluster, region: &ValidatedRegion) -> NetworkPolicy {
+    let routers = if cluster.has_unseen_routers {
+        Vec::new()
+    } else {
+        vec![pods(BTreeMap::from([
+            (INSTANCE_LABEL.to_owned(), cluster.name.clone()),
+            (
+                COMPONENT_LABEL.to_owned(),
+                Component::Router.as_str().to_owned(),
+            ),
+        ]))]
+    };
+    policy(
+        cluster,
+        region,
+        Component::Node,
+        vec![
+            rule(routers, MEMCACHED_PORT),
+            rule(cluster.network.monitoring.clone(), ADMIN_PORT),
+        ],
+    )
+}
+
+/// The routers' policy: clients may ask them, and so may the operator, which asks what they run.
+pub(super) fn routers(cluster: &ValidatedCluster, region: &ValidatedRegion) -> NetworkPolicy {
+    let mut from = cluster.network.clients.clone();
+    if !from.is_empty() {
+        let operator = BTreeMap::from([("app.kubernetes.io/name".to_owned(), MANAGER.to_owned())]);
+        from.push(NetworkPolicyPeer {
+            namespace_selector: Some(LabelSelector::default()),
+            ..pods(operator)
+        });
+    }
+    policy(
+        cluster,
+        region,
+        Component::Router,
+        vec![rule(from, MEMCACHED_PORT)],
+    )
+}
+
+fn policy(
+    cluster: &ValidatedCluster,
+    region: &ValidatedRegion,
+    component: Component,
+    ingress: Vec<NetworkPolicyIngressRule>,
+) -> NetworkPolicy {
+    let name = match component {
+        Component::Node => region.names.node_set(),
+        Component::Router => region.names.router(),
+    };
+    NetworkPolicy {
+        metadata: metadata(cluster, region, component, name),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector(region.names.selector(component))),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(ingress),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+/// Everybody, when `from` is empty.
+fn rule(from: Vec<NetworkPolicyPeer>, port: i32) -> NetworkPolicyIngressRule {
+    NetworkPolicyIngressRule {
+        from: Some(from).filter(|from| !from.is_empty()),
+        ports: Some(vec![NetworkPolicyPort {
+            port: Some(IntOrString::Int(port)),
+            protocol: Some("TCP".to_owned()),
+            ..NetworkPolicyPort::default()
+        }]),
+    }
+}
+
+fn pods(labels: BTreeMap<String, String>) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(selector(labels)),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn selector(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels),
+        ..LabelSelector::default()
+    }
+}

@@ -1,0 +1,328 @@
+//! Each step from each state, as a table. That whole sequences end well is `plan`'s property test.
+
+use super::*;
+
+const WINDOW: Duration = Duration::from_secs(600);
+const DRAIN: Duration = Duration::from_secs(1);
+const WARM: Pace = Pace {
+    window: Some(WINDOW),
+    drain: DRAIN,
+};
+const IMMEDIATE: Pace = Pace {
+    window: None,
+    drain: DRAIN,
+};
+
+/// `pods` pods of which the first `ready` are ready.
+fn live(used: Used, pods: i32, ready: i32, routers_follow: bool) -> Live {
+    Live {
+        used: Some(used),
+        pods: Some(pods),
+        existing: pods,
+        ready: (0..ready).collect(),
+        routers_follow,
+        serving: true,
+    }
+}
+
+fn past(from: i32, to: i32, phase: ScalingPhase, age: Duration) -> Option<Past> {
+    Some(Past {
+        step: Step { from, to, phase },
+        age,
+    })
+}
+
+fn layout(pods: i32, used: Used, from: i32, to: i32, phase: ScalingPhase) -> Layout {
+    Layout {
+        pods,
+        used,
+        step: Some(Step { from, to, phase }),
+    }
+}
+
+#[test]
+fn a_region_grows_through_provisioning_warming_and_switching() {
+    let three = Used::only(3);
+    let both = Used::both(5, 3);
+    let five = Used::only(5);
+    let old = Duration::from_secs(60);
+    let table = [
+        (
+            "pods come first",
+            live(three, 3, 3, true),
+            None,
+            layout(5, three, 3, 5, Provisioning),
+        ),
+        (
+            "every new pod is waited for",
+            live(three, 5, 4, true),
+            None,
+            layout(5, three, 3, 5, Provisioning),
+        ),
+        (
+            "both layouts are used",
+            live(three, 5, 5, true),
+            None,
+            layout(5, both, 3, 5, Warming),
+        ),
+        (
+            "but not while a router runs something else",
+            live(three, 5, 5, false),
+            None,
+            layout(5, three, 3, 5, Switching),
+        ),
+        (
+            "for the window",
+            live(both, 5, 5, true),
+            past(3, 5, Warming, WINDOW - old),
+            layout(5, both, 3, 5, Warming),
+        ),
+        (
+            "which begins anew when nobody wrote down when it began",
+            live(both, 5, 5, true),
+            past(3, 5, Provisioning, WINDOW),
+            layout(5, both, 3, 5, Warming),
+        ),
+        (
+            "and longer while a new node is away",
+            live(both, 5, 4, true),
+            past(3, 5, Warming, WINDOW),
+            layout(5, both, 3, 5, Warming),
+        ),
+        (
+            "or a router still uses the old layout alone",
+            live(both, 5, 5, false),
+            past(3, 5, Warming, WINDOW),
+            layout(5, both, 3, 5, Warming),
+        ),
+        (
+            "then the new one alone",
+            live(both, 5, 5, true),
+            past(3, 5, Warming, WINDOW),
+            layout(5, five, 3, 5, Switching),
+        ),
+        (
+            "until every router does",
+            live(five, 5, 5, false),
+            past(3, 5, Switching, old),
+            layout(5, five, 3, 5, Switching),
+        ),
+        (
+            "and that is the end",
+            live(five, 5, 5, true),
+            past(3, 5, Switching, old),
+            Layout::settled(5),
+        ),
+    ];
+    for (case, live, past, expected) in table {
+        assert_eq!(Layout::next(5, WARM, &live, past), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
+    let five = Used::only(5);
+    let both = Used::both(3, 5);
+    let three = Used::only(3);
+    let table = [
+        (
+            "the old layout is still asked",
+            live(five, 5, 5, true),
+            None,
+            layout(5, both, 5, 3, Warming),
+        ),
+        (
+            "a node that stays may be down",
+            live(both, 5, 2, true),
+            past(5, 3, Warming, WINDOW),
+            layout(5, three, 5, 3, Switching),
+        ),
+        (
+            "pods wait for every router",
+            live(three, 5, 5, false),
+            past(5, 3, Switching, WINDOW),
+            layout(5, three, 5, 3, Switching),
+        ),
+        (
+            "then for the last answers",
+            live(three, 5, 5, true),
+            past(5, 3, Switching, WINDOW),
+            layout(5, three, 5, 3, Draining),
+        ),
+        (
+            "a router that falls back stops that",
+            live(three, 5, 5, false),
+            past(5, 3, Draining, DRAIN),
+            layout(5, three, 5, 3, Switching),
+        ),
+        (
+            "then they go",
+            live(three, 5, 5, true),
+            past(5, 3, Draining, DRAIN),
+            layout(3, three, 5, 3, Shrinking),
+        ),
+        (
+            "until the last is gone",
+            Live {
+                existing: 4,
+                ..live(three, 3, 4, true)
+            },
+            past(5, 3, Shrinking, DRAIN),
+            layout(3, three, 5, 3, Shrinking),
+        ),
+        (
+            "and that is the end",
+            live(three, 3, 3, true),
+            past(5, 3, Shrinking, DRAIN),
+            Layout::settled(3),
+        ),
+    ];
+    for (case, live, past, expected) in table {
+        assert_eq!(Layout::next(3, WARM, &live, past), expected, "{case}");
+    }
+}
+
+#[test]
+fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
+    let three = Used::only(3);
+    let both = Used::both(6, 3);
+    let minute = Duration::from_secs(60);
+    let table = [
+        (
+            "more pods than wanted stay until the end",
+            live(three, 6, 4, true),
+            past(3, 6, Provisioning, minute),
+            layout(6, Used::both(4, 3), 3, 4, Warming),
+        ),
+        (
+            "warming ends without a switch",
+            live(both, 6, 6, true),
+            past(3, 6, Warming, minute),
+            layout(6, three, 6, 3, Switching),
+        ),
+        (
+            "every router is waited for",
+            live(three, 6, 6, false),
+            past(6, 3, Switching, minute),
+            layout(6, three, 3, 4, Switching),
+        ),
+        (
+            "then it begins again",
+            live(three, 6, 6, true),
+            past(3, 4, Switching, minute),
+            layout(6, Used::both(4, 3), 3, 4, Warming),
+        ),
+        (
+            "and ends with the pods that are too many",
+            live(Used::only(4), 6, 6, true),
+            past(3, 4, Draining, minute),
+            layout(4, Used::only(4), 3, 4, Shrinking),
+        ),
+    ];
+    for (case, live, past, expected) in table {
+        assert_eq!(Layout::next(4, WARM, &live, past), expected, "{case}");
+    }
+}
+
+#[test]
+fn immediate_leaves_warming_out_and_ends_one_that_is_under_way() {
+    let three = Used::only(3);
+    assert_eq!(
+        Layout::next(5, IMMEDIATE, &live(three, 5, 5, true), None),
+        layout(5, Used::only(5), 3, 5, Switching)
+    );
+    let warming = past(3, 5, Warming, Duration::ZERO);
+    assert_eq!(
+        Layout::next(5, IMMEDIATE, &live(Used::both(5, 3), 5, 5, true), warming),
+        layout(5, Used::only(5), 3, 5, Switching)
+    );
+}
+
+#[test]
+fn a_region_that_is_as_wanted_is_left_alone() {
+    let three = Used::only(3);
+    let nobody = Live {
+        pods: Some(3),
+        existing: 0,
+        ..live(three, 3, 0, false)
+    };
+    let table = [
+        ("nothing exists yet", Live::default()),
+        ("an unready pod changes nothing", live(three, 3, 0, true)),
+        (
+            "routers that are away change nothing",
+            live(three, 3, 3, false),
+        ),
+        (
+            "pods that were scaled away by hand come back",
+            live(three, 1, 1, true),
+        ),
+        ("no pod at all", nobody),
+    ];
+    for (case, live) in table {
+        assert_eq!(
+            Layout::next(3, WARM, &live, None),
+            Layout::settled(3),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn a_region_that_is_new_is_used_when_all_its_nodes_are_there() {
+    let new = Live {
+        serving: true,
+        ..Live::default()
+    };
+    let none = Used::only(0);
+    assert_eq!(
+        Layout::next(2, WARM, &new, None),
+        layout(2, none, 0, 2, Provisioning)
+    );
+    assert_eq!(
+        Layout::next(2, WARM, &live(none, 2, 1, true), None),
+        layout(2, none, 0, 2, Provisioning)
+    );
+    assert_eq!(
+        Layout::next(2, WARM, &live(none, 2, 2, true), None),
+        layout(2, Used::only(2), 0, 2, Switching)
+    );
+}
+
+#[test]
+fn a_configuration_that_was_deleted_comes_back_as_the_step_had_it() {
+    let without = |pods| Live {
+        used: None,
+        ..live(Used::default(), pods, pods, false)
+    };
+    let age = Duration::from_secs(1);
+    let table = [
+        (3, 3, None, Layout::settled(3)),
+        (5, 3, None, layout(5, Used::only(3), 3, 5, Provisioning)),
+        (
+            5,
+            5,
+            past(3, 5, Provisioning, age),
+            layout(5, Used::only(3), 3, 5, Switching),
+        ),
+        (
+            5,
+            5,
+            past(3, 5, Warming, age),
+            layout(5, Used::both(5, 3), 3, 5, Warming),
+        ),
+        (
+            3,
+            5,
+            past(5, 3, Draining, age),
+            layout(5, Used::only(3), 5, 3, Switching),
+        ),
+    ];
+    for (desired, pods, past, expected) in table {
+        assert_eq!(
+            Layout::next(desired, WARM, &without(pods), past),
+            expected,
+            "{desired} of {pods}, {past:?}"
+        );
+    }
+}
