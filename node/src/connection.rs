@@ -26,7 +26,8 @@ use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::protocol::text::{self, Parsed};
+use crate::protocol::command::Parsed;
+use crate::protocol::text;
 use crate::worker::Worker;
 use session::{Flow, Session};
 
@@ -141,6 +142,7 @@ impl Connection {
         self.session.begin_batch();
         let mut flow = Flow::Continue;
         let mut consumed = 0;
+        let mut decoded = Vec::new();
         self.needed = 1;
         while flow == Flow::Continue && consumed < self.input.len() {
             let input = &self.input[consumed..];
@@ -151,7 +153,8 @@ impl Connection {
                 continue;
             }
             let store = self.session.store();
-            match text::parse(input, |key, flags, data| store.fits(key, flags, data)) {
+            let fits = |key, flags, data| store.fits(key, flags, data);
+            match text::parse(input, &mut decoded, fits) {
                 Parsed::Incomplete { needed } => {
                     self.needed = needed;
                     break;

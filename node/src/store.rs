@@ -42,7 +42,7 @@ pub use durability::Durability;
 use durability::LogSyncer;
 pub use flush::FlushFigures;
 use flush::WriteBehind;
-use item::{Attributes, Expiry, Item, item_size};
+use item::{Attributes, Expiry, Item, Marks, item_size};
 use liveness::Liveness;
 pub use load::Loading;
 use load::{Loaders, absent};
@@ -124,10 +124,30 @@ pub enum Change<'a> {
         flags: u64,
         expiry: Expiry,
         data: Cow<'a, [u8]>,
+        /// What is known about the new version from the start.
+        marks: Marks,
     },
-    /// Changes when it expires; the version and its cas stay.
-    Expire(Expiry),
+    /// Changes what may change of a version, which stays with its cas.
+    Amend(Amendment),
     Delete,
+}
+
+/// What becomes of a version.
+#[derive(Clone, Copy, Debug)]
+pub struct Amendment {
+    pub expiry: Expiry,
+    /// Only the lasting ones are looked at.
+    pub marks: Marks,
+    /// Whether this counts as reading.
+    pub read: bool,
+}
+
+/// What [`Store::update`] has done.
+#[derive(Debug)]
+pub struct Updated<R> {
+    pub result: R,
+    /// That of the version that was put, 0 if none was.
+    pub cas: u64,
 }
 
 /// Items under keys. Shared by all threads.
@@ -244,44 +264,41 @@ impl Store {
     }
 
     /// Reads the item under `key`, lets `decide` choose what becomes of it, and does that before any other
-    /// thread sees or changes the item. Returns what `decide` returned.
+    /// thread sees or changes the item.
     pub fn update<'a, R>(
         &self,
         key: &[u8],
         now: UnixSeconds,
         decide: impl FnOnce(Option<&Item>) -> (Change<'a>, R),
-    ) -> Result<R, Blocked> {
+    ) -> Result<Updated<R>, Blocked> {
         self.carry_out_due_flush(now)?;
         let mut shard = self.memory.lock(self.memory.place(key));
-        let hash = shard.hash();
         let slot = self.resident(&mut shard, key, now)?;
         let (change, result) = decide(slot.map(|slot| shard.item(slot)));
+        let mut cas = 0;
         match (change, slot) {
-            (Change::Put { expiry, .. }, _) if expiry.has_passed(now) => {
-                shard.write_absent(hash, absent(key, now));
-            }
             (
                 Change::Put {
                     flags,
                     expiry,
                     data,
+                    marks,
                 },
                 _,
             ) => {
-                let cas = self.next_cas()?;
+                cas = self.next_cas()?;
                 let attributes = Attributes { flags, expiry, cas };
-                shard.write(hash, Item::new(key, attributes, &data, now));
+                put(&mut shard, key, attributes, &data, marks, now);
             }
-            (Change::Expire(expiry), Some(slot)) => {
-                shard.use_item(slot, now);
-                shard.item(slot).set_expiry(expiry);
-                shard.mark_dirty(slot);
+            (Change::Amend(amendment), Some(slot)) => amend(&mut shard, slot, amendment, now),
+            (Change::Delete, Some(_)) => {
+                let hash = shard.hash();
+                shard.write_absent(hash, absent(key, now));
             }
-            (Change::Delete, Some(_)) => shard.write_absent(hash, absent(key, now)),
-            (Change::Keep, _) | (Change::Expire(_) | Change::Delete, None) => {}
+            (Change::Keep, _) | (Change::Amend(_) | Change::Delete, None) => {}
         }
         shard.make_room();
-        Ok(result)
+        Ok(Updated { result, cas })
     }
 
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
@@ -444,6 +461,39 @@ impl Store {
         self.set_marks(&[(Mark::DeadBelow, cas), (Mark::FlushDue, 0)])?;
         self.liveness.flush_below(cas);
         Ok(())
+    }
+}
+
+fn put(
+    shard: &mut Locked<'_>,
+    key: &[u8],
+    attributes: Attributes,
+    data: &[u8],
+    marks: Marks,
+    now: UnixSeconds,
+) {
+    let hash = shard.hash();
+    if attributes.expiry.has_passed(now) {
+        shard.write_absent(hash, absent(key, now));
+    } else {
+        let item = Item::new(key, attributes, data, now);
+        item.set_marks(marks.only(Marks::LASTING.with(Marks::FETCHED)));
+        shard.write(hash, item);
+    }
+}
+
+/// What changes nothing is not written to the disk.
+fn amend(shard: &mut Locked<'_>, slot: u32, amendment: Amendment, now: UnixSeconds) {
+    if amendment.read {
+        shard.use_item(slot, now);
+    }
+    let item = shard.item(slot);
+    let (old, expiry) = (item.marks(), item.expiry());
+    let lasting = amendment.marks.only(Marks::LASTING);
+    item.set_expiry(amendment.expiry);
+    item.set_marks(old.without(Marks::LASTING).with(lasting));
+    if amendment.expiry != expiry || lasting != old.only(Marks::LASTING) {
+        shard.mark_dirty(slot);
     }
 }
 

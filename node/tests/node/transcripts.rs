@@ -7,7 +7,7 @@
 //!   # a remark
 //!   > sent, with CRLF              \r \n \0 \\ \xFF are bytes, {k*250} is 250 times k
 //!   >> sent, without CRLF
-//!   < expected, with CRLF          {any} stands for the rest of the line
+//!   < expected, with CRLF          {any} stands for the rest of the line, {100s} for 100 seconds that begin to pass
 //!   <~ expected somewhere among the lines up to END
 //!   <node expected of the node     <memcached and of memcached: only in differences.txt, as !node
 //!   ! close                        the server closes the connection
@@ -56,6 +56,11 @@ transcripts! {
     http
     item_size
     lengths
+    meta_arithmetic
+    meta_debug
+    meta_delete
+    meta_get
+    meta_set
     noreply
     pipelining
     set_add_replace
@@ -200,7 +205,10 @@ impl Conversation {
         let answer = self.client.try_line().expect("an answer");
         let matches = match line.split_once("{any}") {
             Some((start, _)) => answer.starts_with(&bytes(start)) && answer.ends_with(b"\r\n"),
-            None => answer == [&bytes(line)[..], b"\r\n"].concat(),
+            None => (0..=2).any(|passed| {
+                let line = with_seconds(line, passed);
+                answer == [&bytes(&line)[..], b"\r\n"].concat()
+            }),
         };
         assert!(
             matches,
@@ -238,6 +246,20 @@ impl Conversation {
         let rest = self.client.rest();
         assert!(rest.is_empty(), "{}: unexpected {}", self.name, show(&rest));
     }
+}
+
+/// Replaces `{100s}` by what is left when so many seconds have passed.
+fn with_seconds(line: &str, passed: u32) -> String {
+    let mut parts = line.split('{');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let seconds = part.split_once("s}");
+        match seconds.and_then(|(number, rest)| Some((number.parse::<u32>().ok()?, rest))) {
+            Some((seconds, rest)) => out.push_str(&format!("{}{rest}", seconds - passed)),
+            None => out.push_str(&format!("{{{part}")),
+        }
+    }
+    out
 }
 
 /// What a line of a transcript stands for.

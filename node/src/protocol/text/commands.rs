@@ -3,24 +3,37 @@
 //! Owns each command's arguments, and the order in which memcached checks them, because that order decides
 //! which mistake is reported. A wrong number of arguments is always an unknown command.
 
-use super::super::request::{Control, Direction, MAX_KEY_LEN, Request, Stats, StoreMode};
+use super::super::command::{Command, Parsed};
+use super::super::meta;
+use super::super::reply::Reply;
+use super::super::request::{
+    ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, Stats, Steps, StoreMode,
+};
 use super::super::response::Refusal;
 use super::arguments::{Arguments, Keys};
-use super::{Command, Parsed, number};
+use super::number;
 use crate::store::item::Exptime;
 
 /// Lengths from here on are bad: memcached adds the CRLF in a signed 32-bit number.
-const DATA_LEN_END: i64 = i32::MAX as i64 - 1;
-const CRLF: &[u8] = b"\r\n";
+pub(in crate::protocol) const DATA_LEN_END: i64 = i32::MAX as i64 - 1;
+pub(in crate::protocol) const CRLF: &[u8] = b"\r\n";
 
 /// The command in `line`, which took `line_len` bytes of `input` with its end; data follows there.
 pub(super) fn parse_line<'a>(
     line: &'a [u8],
     line_len: usize,
     input: &'a [u8],
+    decoded: &'a mut Vec<u8>,
     fits: impl Fn(usize, u64, usize) -> bool,
 ) -> Parsed<'a> {
-    let arguments = Arguments::of(line);
+    let arguments: Arguments<'_> = Arguments::of(line);
+    if let Some(verb) = arguments
+        .as_slice()
+        .first()
+        .and_then(|name| meta::verb(name))
+    {
+        return meta::parse(verb, &meta::Line::new(line, line_len, input), decoded, fits);
+    }
     let noreply = arguments.as_slice().last() == Some(&&b"noreply"[..]);
     let command = match arguments.as_slice() {
         [b"get", _, ..] => gets(line, false),
@@ -97,12 +110,15 @@ fn short_command<'a>(words: &[&'a [u8]], noreply: bool) -> ShortCommand<'a> {
             number::unsigned(level).ok_or(Refusal::BadCommandLine)?;
             return Ok(Some(Command::Control {
                 control: Control::Verbosity,
-                noreply,
+                reply: Reply::line_unless(noreply),
             }));
         }
         _ => return control_command(words),
     };
-    Ok(Some(Command::Request { request, noreply }))
+    Ok(Some(Command::Request {
+        request,
+        reply: Reply::line_unless(noreply),
+    }))
 }
 
 /// The commands that do not mind superfluous arguments, and answer even if the last of them is `noreply`.
@@ -120,7 +136,7 @@ fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
     };
     Ok(Some(Command::Control {
         control,
-        noreply: false,
+        reply: Reply::Line,
     }))
 }
 
@@ -168,6 +184,7 @@ fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request
     }
     Ok(Request::Delete {
         key: checked_key(key)?,
+        cas: ANY_VERSION,
     })
 }
 
@@ -182,6 +199,9 @@ fn arithmetic<'a>(
         direction,
         key,
         delta,
+        cas: ANY_VERSION,
+        initial: 0,
+        steps: Steps::default(),
     })
 }
 
@@ -190,8 +210,8 @@ fn store_mode(name: &[u8]) -> Option<StoreMode> {
         b"set" => StoreMode::Set,
         b"add" => StoreMode::Add,
         b"replace" => StoreMode::Replace,
-        b"append" => StoreMode::Append,
-        b"prepend" => StoreMode::Prepend,
+        b"append" => StoreMode::Append(ANY_VERSION),
+        b"prepend" => StoreMode::Prepend(ANY_VERSION),
         _ => return None,
     })
 }
@@ -223,7 +243,7 @@ impl<'a> StorageLine<'a, '_> {
             let request = Request::StoreTooLarge { mode, key };
             let command = Command::TooLarge {
                 request,
-                noreply,
+                reply: Reply::line_unless(noreply),
                 discard: data_len,
             };
             return Parsed::Command {
@@ -244,10 +264,14 @@ impl<'a> StorageLine<'a, '_> {
             flags,
             exptime,
             data,
+            binary_key: false,
         };
         Parsed::Command {
             consumed,
-            command: Command::Request { request, noreply },
+            command: Command::Request {
+                request,
+                reply: Reply::line_unless(noreply),
+            },
         }
     }
 
@@ -285,6 +309,10 @@ fn is_http(arguments: &Arguments<'_>) -> bool {
 fn refused<'a>(consumed: usize, refusal: Refusal, noreply: bool) -> Parsed<'a> {
     Parsed::Command {
         consumed,
-        command: Command::Refused { refusal, noreply },
+        command: Command::Refused {
+            refusal,
+            reply: Reply::line_unless(noreply),
+            discard: 0,
+        },
     }
 }
