@@ -31,6 +31,10 @@ pub fn execute(
             Some(item) => (touched(item, exptime, now), Response::Hit(item.clone())),
             None => (Change::Keep, Response::Miss),
         }),
+        Request::LeaseGet { key } => update(store, key, now, |item| match item {
+            Some(item) => (read(item), Response::Hit(item.clone())),
+            None => (Change::Keep, Response::Leased(store.grant_lease(key, now))),
+        }),
         Request::MetaGet { key, steps, read } => meta::get(store, key, steps, read, now),
         Request::Inspect { key } => meta::inspect(store, key, now),
         Request::Store {
@@ -57,7 +61,8 @@ pub fn execute(
         Request::Delete { key, cas } => update(store, key, now, |item| match item {
             Some(item) if is_version(item, cas) => (Change::Delete, Response::Deleted),
             Some(_) => (Change::Keep, Response::Exists),
-            None => (Change::Keep, Response::NotFound),
+            // Whoever is about to store an item is told that it is out of date.
+            None => (Change::Delete, Response::NotFound),
         }),
         Request::Invalidate { key, cas, exptime } => {
             meta::invalidate(store, key, cas, exptime, now)
@@ -106,6 +111,14 @@ fn update<'a>(
 
 fn is_version(item: &Item, cas: u64) -> bool {
     cas == ANY_VERSION || item.cas() == cas
+}
+
+fn read(item: &Item) -> Change<'static> {
+    Change::Amend(Amendment {
+        expiry: item.expiry(),
+        marks: item.marks(),
+        read: true,
+    })
 }
 
 fn touched(item: &Item, exptime: Exptime, now: UnixSeconds) -> Change<'static> {
@@ -167,9 +180,11 @@ fn store_item(
         {
             (Change::Keep, Response::Exists)
         }
+        (StoreMode::Leased(token), None) if store.redeem_lease(new.key, token, now) => new.put(),
         (StoreMode::Append(_), Some(item)) => join(store, new.key, item, item.data(), new.data),
         (StoreMode::Prepend(_), Some(item)) => join(store, new.key, item, new.data, item.data()),
         (StoreMode::Add, Some(_))
+        | (StoreMode::Leased(_), _)
         | (StoreMode::Replace | StoreMode::Append(_) | StoreMode::Prepend(_), None) => {
             (Change::Keep, Response::NotStored)
         }

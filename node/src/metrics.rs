@@ -92,10 +92,10 @@ impl Op {
             Request::Get { touch: None, .. } => Self::Get,
             Request::Get { touch: Some(_), .. } => Self::Gat,
             Request::MetaGet { steps, .. } if steps.touch() => Self::Gat,
-            Request::MetaGet { .. } => Self::Get,
+            Request::MetaGet { .. } | Request::LeaseGet { .. } => Self::Get,
             Request::Inspect { .. } => Self::Other,
             Request::Store { mode, .. } | Request::StoreTooLarge { mode, .. } => match mode {
-                StoreMode::Set => Self::Set,
+                StoreMode::Set | StoreMode::Leased(_) => Self::Set,
                 StoreMode::Add => Self::Add,
                 StoreMode::Replace => Self::Replace,
                 StoreMode::Append(_) => Self::Append,
@@ -126,7 +126,7 @@ impl Outcome {
             | Response::Deleted
             | Response::Touched
             | Response::Number(_) => Self::Hit,
-            Response::Miss | Response::NotFound => Self::Miss,
+            Response::Miss | Response::Leased(_) | Response::NotFound => Self::Miss,
             Response::Stored { .. } => Self::Stored,
             Response::NotStored => Self::NotStored,
             Response::Exists => Self::Exists,

@@ -19,6 +19,7 @@ mod directory;
 mod durability;
 mod flush;
 pub mod item;
+mod leases;
 mod liveness;
 mod load;
 mod memory;
@@ -43,6 +44,7 @@ use durability::LogSyncer;
 pub use flush::FlushFigures;
 use flush::WriteBehind;
 use item::{Attributes, Expiry, Item, Marks, item_size};
+use leases::Leases;
 use liveness::Liveness;
 pub use load::Loading;
 use load::{Loaders, absent};
@@ -159,6 +161,7 @@ pub struct Store {
     memory: Arc<Memory>,
     rocks: Arc<Rocks>,
     cas: CasSequence,
+    leases: Leases,
     liveness: Arc<Liveness>,
     /// Held while a `flush_all` is carried out.
     flushing: Mutex<()>,
@@ -213,6 +216,7 @@ impl Store {
             memory,
             rocks,
             cas,
+            leases: Leases::new(),
             liveness,
             flushing: Mutex::default(),
             durability: options.durability,
@@ -255,6 +259,7 @@ impl Store {
         };
         let mut shard = self.memory.lock(self.memory.place(key));
         let hash = shard.hash();
+        self.leases.revoke(key);
         if expiry.has_passed(now) {
             shard.write_absent(hash, item);
         } else {
@@ -276,6 +281,9 @@ impl Store {
         let slot = self.resident(&mut shard, key, now)?;
         let (change, result) = decide(slot.map(|slot| shard.item(slot)));
         let mut cas = 0;
+        if matches!(change, Change::Put { .. } | Change::Delete) {
+            self.leases.revoke(key);
+        }
         match (change, slot) {
             (
                 Change::Put {
@@ -299,6 +307,18 @@ impl Store {
         }
         shard.make_room();
         Ok(Updated { result, cas })
+    }
+
+    /// A token for the client that is to fill a miss, unless another client has one. To be called from what
+    /// [`Store::update`] is given, when it finds no item.
+    pub fn grant_lease(&self, key: &[u8], now: UnixSeconds) -> Option<u64> {
+        self.leases.grant(key, now)
+    }
+
+    /// Whether `token` is the one for `key`, under which nothing has been written or deleted since. To be called from
+    /// what [`Store::update`] is given, once.
+    pub fn redeem_lease(&self, key: &[u8], token: u64, now: UnixSeconds) -> bool {
+        self.leases.redeem(key, token, now)
     }
 
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
@@ -460,6 +480,7 @@ impl Store {
         let cas = self.next_cas()?;
         self.set_marks(&[(Mark::DeadBelow, cas), (Mark::FlushDue, 0)])?;
         self.liveness.flush_below(cas);
+        self.leases.revoke_all();
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 
 use super::meta::{self, Form};
 use super::response::Response;
-use super::text;
+use super::text::{self, mcrouter};
 
 /// How an answer is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum Reply<'a> {
     Line,
     /// As one of the items of a get, if there is one.
     Value { with_cas: bool },
+    /// As the item, or the token of who is to store it, and `END`.
+    Lease,
+    /// As what there is to say about an item, and `END`.
+    Metaget,
     /// As a line of the meta protocol, with what the request asked for.
     Meta(Form<'a>),
 }
@@ -37,7 +41,11 @@ impl<'a> Reply<'a> {
             (Self::Value { with_cas }, response) => text::compose(response, key, *with_cas, out),
             (Self::Line, response) => text::compose(response, key, false, out),
             // What goes wrong is said also to who is quiet, and as in the text protocol.
-            (Self::Meta(_), Response::Refused(_)) => text::compose(response, key, false, out),
+            (Self::Meta(_) | Self::Lease | Self::Metaget, Response::Refused(_)) => {
+                text::compose(response, key, false, out);
+            }
+            (Self::Lease, response) => mcrouter::compose_lease(key, response, out),
+            (Self::Metaget, response) => mcrouter::compose_metaget(key, response, out),
             (Self::Meta(form), response) => meta::compose(form, key, response, out),
         }
     }
@@ -55,6 +63,8 @@ impl<'a> Reply<'a> {
         match self {
             Self::None => Reply::None,
             Self::Line => Reply::Line,
+            Self::Lease => Reply::Lease,
+            Self::Metaget => Reply::Metaget,
             Self::Value { with_cas } => Reply::Value { with_cas },
             Self::Meta(form) => Reply::Meta(Form {
                 flags: text,

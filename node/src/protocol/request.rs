@@ -25,6 +25,10 @@ pub enum Request<'a> {
         /// Whether this counts as reading.
         read: bool,
     },
+    /// A get that makes one of the clients that miss the one to store the item.
+    LeaseGet {
+        key: &'a [u8],
+    },
     /// Asks about an item without reading it.
     Inspect {
         key: &'a [u8],
@@ -90,6 +94,8 @@ pub enum StoreMode {
     Cas(u64),
     /// As `Cas`; over a later version too, but then as stale as that was, with its expiry.
     CasOrStale(u64),
+    /// Only for the client that got this token when it missed, and if nothing has happened since.
+    Leased(u64),
 }
 
 /// What a meta command does on the way, in the order in which the client names it, because later steps see what
@@ -179,6 +185,7 @@ impl<'a> Request<'a> {
         match *self {
             Self::Get { key, .. }
             | Self::MetaGet { key, .. }
+            | Self::LeaseGet { key }
             | Self::Inspect { key }
             | Self::Store { key, .. }
             | Self::Delete { key, .. }
@@ -195,6 +202,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Get { touch, .. } => Request::Get { key, touch },
             Self::MetaGet { steps, read, .. } => Request::MetaGet { key, steps, read },
+            Self::LeaseGet { .. } => Request::LeaseGet { key },
             Self::Inspect { .. } => Request::Inspect { key },
             Self::Store {
                 mode,
@@ -238,7 +246,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Get { touch, .. } => touch.is_some(),
             Self::MetaGet { steps, .. } => steps.touch() || steps.create(),
-            Self::Inspect { .. } => false,
+            Self::LeaseGet { .. } | Self::Inspect { .. } => false,
             Self::Store { .. }
             | Self::Delete { .. }
             | Self::Invalidate { .. }

@@ -12,6 +12,8 @@ pub enum Response {
     Miss,
     /// What a meta get found or created.
     MetaHit(MetaHit),
+    /// A miss, and the token for the client that is to store the item. `None` for those that are to wait for it.
+    Leased(Option<u64>),
     /// What there is to say about an item.
     Inspected(Inspected),
     Stored {

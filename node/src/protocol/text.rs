@@ -10,6 +10,7 @@
 mod arguments;
 mod commands;
 mod compose;
+pub(super) mod mcrouter;
 pub(super) mod number;
 
 use memchr::memchr;

@@ -8,6 +8,7 @@ mod drain;
 mod harness;
 mod hostile;
 mod limits;
+mod mcrouter;
 mod model;
 mod restarts;
 mod store;

@@ -329,6 +329,7 @@ impl Run {
             }
             (StoreMode::Cas(_) | StoreMode::CasOrStale(_), None) => Response::NotFound,
             (StoreMode::Add, Some(_))
+            | (StoreMode::Leased(_), _)
             | (StoreMode::Replace | StoreMode::Append(_) | StoreMode::Prepend(_), None) => {
                 Response::NotStored
             }

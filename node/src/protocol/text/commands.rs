@@ -35,41 +35,17 @@ pub(super) fn parse_line<'a>(
         return meta::parse(verb, &meta::Line::new(line, line_len, input), decoded, fits);
     }
     let noreply = arguments.as_slice().last() == Some(&&b"noreply"[..]);
+    if let Some(storage) = storage_line(arguments.as_slice(), noreply) {
+        return match storage {
+            Ok(storage) => storage.parse(line_len, input, fits),
+            Err(refusal) => refused(line_len, refusal, noreply),
+        };
+    }
     let command = match arguments.as_slice() {
         [b"get", _, ..] => gets(line, false),
         [b"gets", _, ..] => gets(line, true),
         [b"gat", exptime, ..] => gats(line, exptime, false),
         [b"gats", exptime, ..] => gats(line, exptime, true),
-        [b"cas", key, flags, exptime, len, cas] | [b"cas", key, flags, exptime, len, cas, _] => {
-            let Some(cas) = number::unsigned(cas) else {
-                return refused(line_len, Refusal::BadCommandLine, noreply);
-            };
-            let line = StorageLine {
-                mode: StoreMode::Cas(cas),
-                key,
-                flags,
-                exptime,
-                len,
-                noreply,
-            };
-            return line.parse(line_len, input, fits);
-        }
-        [name, key, flags, exptime, len] | [name, key, flags, exptime, len, _] => {
-            match store_mode(name) {
-                Some(mode) => {
-                    let line = StorageLine {
-                        mode,
-                        key,
-                        flags,
-                        exptime,
-                        len,
-                        noreply,
-                    };
-                    return line.parse(line_len, input, fits);
-                }
-                None => control_command(arguments.as_slice()),
-            }
-        }
         words => short_command(words, noreply),
     };
     match command {
@@ -111,6 +87,20 @@ fn short_command<'a>(words: &[&'a [u8]], noreply: bool) -> ShortCommand<'a> {
             return Ok(Some(Command::Control {
                 control: Control::Verbosity,
                 reply: Reply::line_unless(noreply),
+            }));
+        }
+        [b"lease-get", key] => {
+            let key = checked_key(key)?;
+            return Ok(Some(Command::Request {
+                request: Request::LeaseGet { key },
+                reply: Reply::Lease,
+            }));
+        }
+        [b"metaget", key] => {
+            let key = checked_key(key)?;
+            return Ok(Some(Command::Request {
+                request: Request::Inspect { key },
+                reply: Reply::Metaget,
             }));
         }
         _ => return control_command(words),
@@ -171,15 +161,17 @@ fn gats<'a>(line: &'a [u8], exptime: &[u8], with_cas: bool) -> ShortCommand<'a> 
     }))
 }
 
-/// The only time that a delete may name is 0: deferred deletes are gone from memcached since 1.4.
+/// mcrouter passes the time on that a client names, and memcached of old did not add before it. Neither is done here: the
+/// time is looked at and forgotten.
 fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request<'a>, Refusal> {
-    let valid = match options {
-        [] | [b"0"] => true,
-        [_] => noreply,
-        [time, _] => *time == b"0" && noreply,
-        _ => false,
+    let time = match options {
+        [] => None,
+        [_] if noreply => None,
+        [time] => Some(time),
+        [time, _] if noreply => Some(time),
+        _ => return Err(Refusal::BadDeleteArguments),
     };
-    if !valid {
+    if time.is_some_and(|time| number::signed(time).is_none()) {
         return Err(Refusal::BadDeleteArguments);
     }
     Ok(Request::Delete {
@@ -203,6 +195,37 @@ fn arithmetic<'a>(
         initial: 0,
         steps: Steps::default(),
     })
+}
+
+/// The line of a command that has data, `None` if it is another.
+fn storage_line<'a, 'w>(
+    words: &'w [&'a [u8]],
+    noreply: bool,
+) -> Option<Result<StorageLine<'a, 'w>, Refusal>> {
+    let (mode, key, flags, exptime, len) = match *words {
+        [b"cas", key, flags, exptime, len, cas] | [b"cas", key, flags, exptime, len, cas, _] => {
+            let mode = number::unsigned(cas).map(StoreMode::Cas);
+            (mode, key, flags, exptime, len)
+        }
+        [b"lease-set", key, token, flags, exptime, len]
+        | [b"lease-set", key, token, flags, exptime, len, _] => {
+            let mode = number::unsigned(token).map(StoreMode::Leased);
+            (mode, key, flags, exptime, len)
+        }
+        [name, key, flags, exptime, len] | [name, key, flags, exptime, len, _] => {
+            (Some(store_mode(name)?), key, flags, exptime, len)
+        }
+        _ => return None,
+    };
+    let line = mode.ok_or(Refusal::BadCommandLine).map(|mode| StorageLine {
+        mode,
+        key,
+        flags,
+        exptime,
+        len,
+        noreply,
+    });
+    Some(line)
 }
 
 fn store_mode(name: &[u8]) -> Option<StoreMode> {

@@ -30,8 +30,8 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
             push_digits(counter.value, out);
             b"\r\n"
         }
-        // What only meta commands are answered.
-        Response::Miss | Response::MetaHit(_) | Response::Inspected(_) => b"",
+        // What only other encodings have an answer for.
+        Response::Miss | Response::Leased(_) | Response::MetaHit(_) | Response::Inspected(_) => b"",
         Response::Stored { .. } => b"STORED\r\n",
         Response::NotStored => b"NOT_STORED\r\n",
         Response::Exists => b"EXISTS\r\n",
