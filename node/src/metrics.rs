@@ -91,15 +91,18 @@ impl Op {
         match request {
             Request::Get { touch: None, .. } => Self::Get,
             Request::Get { touch: Some(_), .. } => Self::Gat,
+            Request::MetaGet { steps, .. } if steps.touch() => Self::Gat,
+            Request::MetaGet { .. } | Request::LeaseGet { .. } => Self::Get,
+            Request::Inspect { .. } => Self::Other,
             Request::Store { mode, .. } | Request::StoreTooLarge { mode, .. } => match mode {
-                StoreMode::Set => Self::Set,
+                StoreMode::Set | StoreMode::Leased(_) => Self::Set,
                 StoreMode::Add => Self::Add,
                 StoreMode::Replace => Self::Replace,
-                StoreMode::Append => Self::Append,
-                StoreMode::Prepend => Self::Prepend,
-                StoreMode::Cas(_) => Self::Cas,
+                StoreMode::Append(_) => Self::Append,
+                StoreMode::Prepend(_) => Self::Prepend,
+                StoreMode::Cas(_) | StoreMode::CasOrStale(_) => Self::Cas,
             },
-            Request::Delete { .. } => Self::Delete,
+            Request::Delete { .. } | Request::Invalidate { .. } => Self::Delete,
             Request::Arithmetic {
                 direction: Direction::Incr,
                 ..
@@ -117,14 +120,17 @@ impl Op {
 impl Outcome {
     pub fn of(response: &Response) -> Self {
         match response {
-            Response::Hit(_) | Response::Deleted | Response::Touched | Response::Number(_) => {
-                Self::Hit
-            }
-            Response::Miss | Response::NotFound => Self::Miss,
-            Response::Stored => Self::Stored,
+            Response::Hit(_)
+            | Response::MetaHit(_)
+            | Response::Inspected(_)
+            | Response::Deleted
+            | Response::Touched
+            | Response::Number(_) => Self::Hit,
+            Response::Miss | Response::Leased(_) | Response::NotFound => Self::Miss,
+            Response::Stored { .. } => Self::Stored,
             Response::NotStored => Self::NotStored,
             Response::Exists => Self::Exists,
-            Response::Ok => Self::Ok,
+            Response::Ok | Response::Version(_) | Response::Stats(_) | Response::Reset => Self::Ok,
             Response::Refused(refusal) => match refusal {
                 Refusal::TooLarge => Self::TooLarge,
                 Refusal::Busy => Self::Busy,
@@ -133,11 +139,13 @@ impl Outcome {
                 | Refusal::BadCommandLine
                 | Refusal::BadDeleteArguments
                 | Refusal::BadStatsDetail
+                | Refusal::NoSuchStats
                 | Refusal::BadExptime
                 | Refusal::BadDelta
                 | Refusal::BadDataChunk
                 | Refusal::NotANumber
-                | Refusal::ShutdownNotEnabled => Self::ClientError,
+                | Refusal::ShutdownNotEnabled
+                | Refusal::Meta(_) => Self::ClientError,
             },
         }
     }

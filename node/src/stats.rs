@@ -6,11 +6,9 @@
 use std::process;
 use std::sync::atomic::Ordering;
 
-use bytes::BytesMut;
-
 use crate::metrics::{Op, Outcome, Totals};
 use crate::protocol::request::{Control, Stats};
-use crate::protocol::text::{END, compose_stats};
+use crate::protocol::response::Response;
 use crate::server::Shared;
 
 /// What `version` answers, and what routers probe for.
@@ -18,20 +16,16 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 type Lines = Vec<(String, String)>;
 
-/// Appends the answer to `control` to `out`. [`Control::Quit`] has none.
-pub(crate) fn answer(control: Control, shared: &Shared, out: &mut BytesMut) {
+/// The answer to `control`. [`Control::Quit`] has none.
+pub(crate) fn answer(control: Control, shared: &Shared) -> Response {
     match control {
-        Control::Version => out.extend_from_slice(format!("VERSION {VERSION}\r\n").as_bytes()),
-        Control::Verbosity | Control::StatsDetail => out.extend_from_slice(b"OK\r\n"),
-        Control::Quit => {}
+        Control::Version => Response::Version(VERSION),
+        Control::Verbosity | Control::StatsDetail | Control::Noop | Control::Quit => Response::Ok,
         Control::Stats(Stats::Reset) => {
             shared.metrics.reset();
-            out.extend_from_slice(b"RESET\r\n");
+            Response::Reset
         }
-        Control::Stats(group) => match lines(group, shared) {
-            Some(lines) => compose_stats(&lines, out),
-            None => out.extend_from_slice(END),
-        },
+        Control::Stats(group) => Response::Stats(lines(group, shared).unwrap_or_default()),
     }
 }
 

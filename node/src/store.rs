@@ -21,6 +21,7 @@ mod durability;
 mod flush;
 mod heartbeat;
 pub mod item;
+mod leases;
 mod liveness;
 mod load;
 mod memory;
@@ -48,7 +49,8 @@ use durability::LogSyncer;
 pub use flush::FlushFigures;
 use flush::{Parts, WriteBehind};
 use heartbeat::Heartbeat;
-use item::{Attributes, Expiry, Item, item_size};
+use item::{Attributes, Expiry, Item, Marks, item_size};
+use leases::Leases;
 use liveness::Liveness;
 pub use load::Loading;
 use load::{Loaders, absent};
@@ -135,10 +137,30 @@ pub enum Change<'a> {
         flags: u64,
         expiry: Expiry,
         data: Cow<'a, [u8]>,
+        /// What is known about the new version from the start.
+        marks: Marks,
     },
-    /// Changes when it expires; the version and its cas stay.
-    Expire(Expiry),
+    /// Changes what may change of a version, which stays with its cas.
+    Amend(Amendment),
     Delete,
+}
+
+/// What becomes of a version.
+#[derive(Clone, Copy, Debug)]
+pub struct Amendment {
+    pub expiry: Expiry,
+    /// Only the lasting ones are looked at.
+    pub marks: Marks,
+    /// Whether this counts as reading.
+    pub read: bool,
+}
+
+/// What [`Store::update`] has done.
+#[derive(Debug)]
+pub struct Updated<R> {
+    pub result: R,
+    /// That of the version that was put, 0 if none was.
+    pub cas: u64,
 }
 
 /// Items under keys. Shared by all threads.
@@ -150,6 +172,7 @@ pub struct Store {
     memory: Arc<Memory>,
     rocks: Arc<Rocks>,
     cas: CasSequence,
+    leases: Leases,
     liveness: Arc<Liveness>,
     quota: Arc<Quota>,
     /// Held while a `flush_all` is carried out.
@@ -216,6 +239,7 @@ impl Store {
             memory,
             rocks,
             cas,
+            leases: Leases::new(),
             liveness,
             quota,
             flushing: Mutex::default(),
@@ -282,6 +306,7 @@ impl Store {
         };
         let mut shard = self.memory.lock(self.memory.place(key));
         let hash = shard.hash();
+        self.leases.revoke(key);
         if expiry.has_passed(now) {
             shard.write_absent(hash, item);
         } else {
@@ -291,43 +316,55 @@ impl Store {
     }
 
     /// Reads the item under `key`, lets `decide` choose what becomes of it, and does that before any other
-    /// thread sees or changes the item. Returns what `decide` returned.
+    /// thread sees or changes the item.
     pub fn update<'a, R>(
         &self,
         key: &[u8],
         now: UnixSeconds,
         decide: impl FnOnce(Option<&Item>) -> (Change<'a>, R),
-    ) -> Result<R, Blocked> {
+    ) -> Result<Updated<R>, Blocked> {
         self.carry_out_due_flush(now)?;
         let mut shard = self.memory.lock(self.memory.place(key));
-        let hash = shard.hash();
         let item = self.resident(&mut shard, key, now)?;
         let (change, result) = decide(item.as_ref());
+        let mut cas = 0;
+        if matches!(change, Change::Put { .. } | Change::Delete) {
+            self.leases.revoke(key);
+        }
         match (change, item) {
-            (Change::Put { expiry, .. }, _) if expiry.has_passed(now) => {
-                shard.write_absent(hash, absent(key, now));
-            }
             (
                 Change::Put {
                     flags,
                     expiry,
                     data,
+                    marks,
                 },
                 _,
             ) => {
-                let cas = self.next_cas()?;
+                cas = self.next_cas()?;
                 let attributes = Attributes { flags, expiry, cas };
-                shard.write(hash, Item::new(key, attributes, &data, now));
+                put(&mut shard, key, attributes, &data, marks, now);
             }
-            (Change::Expire(expiry), Some(item)) => {
-                count_use(&item, now);
-                item.set_expiry(expiry);
-                shard.write_again(hash, &item);
+            (Change::Amend(amendment), Some(item)) => amend(&mut shard, &item, amendment, now),
+            (Change::Delete, Some(_)) => {
+                let hash = shard.hash();
+                shard.write_absent(hash, absent(key, now));
             }
-            (Change::Delete, Some(_)) => shard.write_absent(hash, absent(key, now)),
-            (Change::Keep, _) | (Change::Expire(_) | Change::Delete, None) => {}
+            (Change::Keep, _) | (Change::Amend(_) | Change::Delete, None) => {}
         }
-        Ok(result)
+        Ok(Updated { result, cas })
+    }
+
+    /// A token for the client that is to fill a miss, unless another client has one. To be called from what
+    /// [`Store::update`] is given, when it finds no item.
+    pub fn grant_lease(&self, key: &[u8], now: UnixSeconds) -> Option<u64> {
+        self.leases.grant(key, now)
+    }
+
+    /// Whether `token` is the one for `key`, under which nothing has been written or deleted since. To be called from
+    /// what [`Store::update`] is given, once.
+    pub fn redeem_lease(&self, key: &[u8], token: u64, now: UnixSeconds) -> bool {
+        self.leases.redeem(key, token, now)
     }
 
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
@@ -500,7 +537,41 @@ impl Store {
         self.set_marks(&[(Mark::DeadBelow, cas), (Mark::FlushDue, 0)])?;
         self.liveness.flush_below(cas);
         self.quota.forget_all();
+        self.leases.revoke_all();
         Ok(())
+    }
+}
+
+fn put(
+    shard: &mut Locked<'_>,
+    key: &[u8],
+    attributes: Attributes,
+    data: &[u8],
+    marks: Marks,
+    now: UnixSeconds,
+) {
+    let hash = shard.hash();
+    if attributes.expiry.has_passed(now) {
+        shard.write_absent(hash, absent(key, now));
+    } else {
+        let item = Item::new(key, attributes, data, now);
+        item.set_marks(marks.only(Marks::LASTING.with(Marks::FETCHED)));
+        shard.write(hash, item);
+    }
+}
+
+/// What changes nothing is not written to the disk.
+fn amend(shard: &mut Locked<'_>, item: &Item, amendment: Amendment, now: UnixSeconds) {
+    if amendment.read {
+        count_use(item, now);
+    }
+    let (old, expiry) = (item.marks(), item.expiry());
+    let lasting = amendment.marks.only(Marks::LASTING);
+    item.set_expiry(amendment.expiry);
+    item.set_marks(old.without(Marks::LASTING).with(lasting));
+    if amendment.expiry != expiry || lasting != old.only(Marks::LASTING) {
+        let hash = shard.hash();
+        shard.write_again(hash, item);
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
+use crate::protocol::reply::{OwnedReply, Reply};
 use crate::protocol::request::{OwnedRequest, Request};
 use crate::store::Loading;
 
@@ -20,21 +21,10 @@ const MAX_WAITING: usize = 128;
 /// What may be kept behind a request that waits, in bytes, before later requests wait too.
 const MAX_KEPT: usize = 1 << 20;
 
-/// How the answer to a request is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    /// Not at all.
-    None,
-    /// As a line.
-    Line,
-    /// As one of the items of a get, if there is one.
-    Value { with_cas: bool },
-}
-
 /// A request that has not been carried out.
 pub(super) struct Waiting {
     pub(super) request: OwnedRequest,
-    pub(super) reply: Reply,
+    pub(super) reply: OwnedReply,
     /// What it waits for; nothing but its turn if an earlier request is about the same key.
     pub(super) loading: Option<Loading>,
     after: BytesMut,
@@ -43,7 +33,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// What it takes, in bytes, without the answers behind it.
     fn size(&self) -> usize {
-        size_of::<Self>() + self.request.bytes()
+        size_of::<Self>() + self.request.bytes() + self.reply.bytes()
     }
 }
 
@@ -67,10 +57,15 @@ impl Answers {
     }
 
     /// Adds a request that cannot be answered yet.
-    pub(super) fn wait(&mut self, request: Request<'_>, reply: Reply, loading: Option<Loading>) {
+    pub(super) fn wait(
+        &mut self,
+        request: Request<'_>,
+        reply: Reply<'_>,
+        loading: Option<Loading>,
+    ) {
         let waiting = Waiting {
             request: OwnedRequest::new(request),
-            reply,
+            reply: OwnedReply::new(reply),
             loading,
             after: BytesMut::new(),
         };

@@ -11,13 +11,15 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::answers::{Answers, Reply};
+use super::answers::{Answers, Waiting};
 use crate::clock::UnixSeconds;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
+use crate::protocol::command::Command;
+use crate::protocol::reply::Reply;
 use crate::protocol::request::{Control, Request};
 use crate::protocol::response::{Refusal, Response};
-use crate::protocol::text::{self, Command, Keys};
+use crate::protocol::text::{self, Keys};
 use crate::stats;
 use crate::store::item::Exptime;
 use crate::store::{Blocked, Loading, Room, Store, StoreError};
@@ -103,11 +105,7 @@ impl Session {
     /// Carries out one command, or as much of it as can be without the disk.
     pub(super) async fn answer(&mut self, command: Command<'_>) -> io::Result<Flow> {
         match command {
-            Command::Request { request, noreply }
-            | Command::TooLarge {
-                request, noreply, ..
-            } => {
-                let reply = if noreply { Reply::None } else { Reply::Line };
+            Command::Request { request, reply } | Command::TooLarge { request, reply, .. } => {
                 self.carry_out(request, reply).await?;
             }
             Command::Gets {
@@ -115,21 +113,26 @@ impl Session {
                 with_cas,
                 touch,
             } => self.answer_gets(keys, with_cas, touch).await?,
-            Command::Refused { refusal, noreply } => {
-                let response = Response::Refused(refusal);
-                self.record(Op::Other, &response);
-                if !noreply {
-                    text::compose(&response, &[], false, self.answers.next());
-                }
+            Command::Refused { refusal, reply, .. } => {
+                self.answer_at_once(Op::Other, reply, &Response::Refused(refusal));
             }
             Command::Control {
                 control: Control::Quit,
-                ..
-            } => {
-                self.finish_waiting().await?;
-                return Ok(Flow::Close);
+                reply,
+            } => return self.close_with(reply, &Response::Ok).await,
+            Command::HangUp { refusal, reply } => {
+                let response = Response::Refused(refusal);
+                return self.close_with(reply, &response).await;
             }
-            Command::Control { control, noreply } => self.answer_control(control, noreply),
+            Command::Auth { reply, .. } => {
+                // Nobody is known by name, and nobody has to be.
+                let unknown = Response::Refused(Refusal::UnknownCommand);
+                self.answer_at_once(Op::Other, reply, &unknown);
+            }
+            Command::Control { control, reply } => {
+                let response = stats::answer(control, self.worker.shared());
+                self.answer_at_once(Op::Other, reply, &response);
+            }
         }
         self.give_way().await?;
         Ok(Flow::Continue)
@@ -176,7 +179,9 @@ impl Session {
     ) -> io::Result<()> {
         for key in keys {
             if self.worker.is_draining() {
-                return self.refuse_busy(Op::Get);
+                let busy = Response::Refused(Refusal::Busy);
+                self.answer_at_once(Op::Get, Reply::Line, &busy);
+                return Ok(());
             }
             let request = Request::Get { key, touch };
             self.carry_out(request, Reply::Value { with_cas }).await?;
@@ -186,22 +191,21 @@ impl Session {
         Ok(())
     }
 
-    fn refuse_busy(&mut self, op: Op) -> io::Result<()> {
-        let response = Response::Refused(Refusal::Busy);
-        self.record(op, &response);
-        text::compose(&response, &[], false, self.answers.next());
-        Ok(())
+    /// Answers a command that is not about an item.
+    fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
+        self.record(op, response);
+        reply.compose(&[], response, self.answers.next());
     }
 
-    fn answer_control(&mut self, control: Control, noreply: bool) {
-        if !noreply {
-            stats::answer(control, self.worker.shared(), self.answers.next());
-        }
-        self.record(Op::Other, &Response::Ok);
+    /// The last answer of the connection.
+    async fn close_with(&mut self, reply: Reply<'_>, response: &Response) -> io::Result<Flow> {
+        self.finish_waiting().await?;
+        self.answer_at_once(Op::Other, reply, response);
+        Ok(Flow::Close)
     }
 
     /// Carries out `request`, or puts it in line if it waits for the disk or for an earlier one.
-    async fn carry_out(&mut self, request: Request<'_>, reply: Reply) -> io::Result<()> {
+    async fn carry_out(&mut self, request: Request<'_>, reply: Reply<'_>) -> io::Result<()> {
         if self.answers.is_waiting() {
             if request.key().is_none() || self.answers.is_full() {
                 self.finish_waiting().await?;
@@ -214,7 +218,10 @@ impl Session {
             self.wait_for_room().await?;
         }
         match self.execute(&request) {
-            Ok(response) => self.compose(&request, reply, &response, false),
+            Ok(response) => {
+                let key = request.key().unwrap_or_default();
+                reply.compose(key, &response, self.answers.next());
+            }
             Err(loading) => self.answers.wait(request, reply, Some(loading)),
         }
         Ok(())
@@ -257,8 +264,7 @@ impl Session {
         };
         match self.execute(&first.request.as_request()) {
             Ok(response) => {
-                self.compose(&first.request.as_request(), first.reply, &response, true);
-                self.answers.release(first);
+                self.answer_waiting(first, &response);
                 true
             }
             Err(loading) => {
@@ -272,10 +278,15 @@ impl Session {
     fn give_up_first(&mut self, failure: &StoreError) {
         self.worker.report(self.now, failure);
         if let Some(first) = self.answers.take_first() {
-            let response = Response::Refused(Refusal::StorageFailed);
-            self.compose(&first.request.as_request(), first.reply, &response, true);
-            self.answers.release(first);
+            self.answer_waiting(first, &Response::Refused(Refusal::StorageFailed));
         }
+    }
+
+    fn answer_waiting(&mut self, first: Waiting, response: &Response) {
+        let key = first.request.as_request().key().unwrap_or_default();
+        let reply = first.reply.as_reply();
+        reply.compose(key, response, &mut self.answers.ready);
+        self.answers.release(first);
     }
 
     /// Waits while the disk does not keep up with what is written.
@@ -310,24 +321,6 @@ impl Session {
                 self.worker.report(self.now, &failure);
                 Ok(Response::Refused(Refusal::StorageFailed))
             }
-        }
-    }
-
-    /// Writes the answer to the next request, or to the `first` in line.
-    fn compose(&mut self, request: &Request<'_>, reply: Reply, response: &Response, first: bool) {
-        let out = if first {
-            &mut self.answers.ready
-        } else {
-            self.answers.next()
-        };
-        match (reply, response) {
-            (Reply::None, _) => {}
-            // Between the items of a get there is no room for an error: the item is missing.
-            (Reply::Value { .. }, Response::Refused(_)) => {}
-            (Reply::Value { with_cas }, response) => {
-                text::compose(response, request.key().unwrap_or_default(), with_cas, out);
-            }
-            (Reply::Line, response) => text::compose(response, &[], false, out),
         }
     }
 

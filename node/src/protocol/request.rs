@@ -7,6 +7,9 @@ use crate::store::item::Exptime;
 /// The longest key, memcached's `KEY_MAX_LENGTH`.
 pub const MAX_KEY_LEN: usize = 250;
 
+/// Stands for whatever version there is, in place of a cas. No version has this cas.
+pub const ANY_VERSION: u64 = 0;
+
 /// A command that reads or changes items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -15,20 +18,49 @@ pub enum Request<'a> {
         /// Sets the item's expiry on the way.
         touch: Option<Exptime>,
     },
+    MetaGet {
+        key: &'a [u8],
+        /// Done in this order.
+        steps: Steps,
+        /// Whether this counts as reading.
+        read: bool,
+    },
+    /// A get that makes one of the clients that miss the one to store the item.
+    LeaseGet {
+        key: &'a [u8],
+    },
+    /// Asks about an item without reading it.
+    Inspect {
+        key: &'a [u8],
+    },
     Store {
         mode: StoreMode,
         key: &'a [u8],
         flags: u64,
         exptime: Exptime,
         data: &'a [u8],
+        /// The key was sent in base64 and is shown so.
+        binary_key: bool,
     },
     Delete {
         key: &'a [u8],
+        cas: u64,
+    },
+    /// Marks an item as out of date: the next client that asks for it is told to replace it.
+    Invalidate {
+        key: &'a [u8],
+        cas: u64,
+        exptime: Option<Exptime>,
     },
     Arithmetic {
         direction: Direction,
         key: &'a [u8],
         delta: u64,
+        cas: u64,
+        /// What a counter that is missing is created with; its exptime is the one in `steps`.
+        initial: u64,
+        /// Done in this order after the counter has changed.
+        steps: Steps,
     },
     Touch {
         key: &'a [u8],
@@ -54,12 +86,62 @@ pub enum StoreMode {
     Add,
     /// Only where there is an item.
     Replace,
-    /// Behind the data of an existing item, which keeps its flags and expiry.
-    Append,
-    /// Before the data of an existing item, which keeps its flags and expiry.
-    Prepend,
+    /// Behind the data of an existing item with this cas, which keeps its flags and expiry.
+    Append(u64),
+    /// Before the data of an existing item with this cas, which keeps its flags and expiry.
+    Prepend(u64),
     /// Only if the item is still the version with this cas.
     Cas(u64),
+    /// As `Cas`; over a later version too, but then as stale as that was, with its expiry.
+    CasOrStale(u64),
+    /// Only for the client that got this token when it missed, and if nothing has happened since.
+    Leased(u64),
+}
+
+/// What a meta command does on the way, in the order in which the client names it, because later steps see what
+/// earlier ones did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    steps: [Option<Step>; Self::MAX],
+}
+
+/// One thing to do with an item that was found or created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Sets the expiry.
+    Touch(Exptime),
+    /// Creates the item if it is missing, with this expiry.
+    Create(Exptime),
+    /// Tells the client to replace an item that expires before this.
+    Recache(Exptime),
+    /// Notes how long the item has to live.
+    ReportTtl,
+}
+
+impl Steps {
+    /// Each can be named once.
+    const MAX: usize = 4;
+
+    /// Adds a step behind the others. There is room for each step once.
+    pub fn push(&mut self, step: Step) {
+        if let Some(slot) = self.steps.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(step);
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Step> + '_ {
+        self.steps.iter().copied().flatten()
+    }
+
+    /// Whether a missing item is created.
+    pub fn create(&self) -> bool {
+        self.iter().any(|step| matches!(step, Step::Create(_)))
+    }
+
+    /// Whether the expiry of an item that was found is set.
+    pub fn touch(&self) -> bool {
+        self.iter().any(|step| matches!(step, Step::Touch(_)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +156,8 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     Version,
+    /// Answered once everything before is.
+    Noop,
     /// Accepted; the log's level is set by the log filter.
     Verbosity,
     Stats(Stats),
@@ -100,8 +184,12 @@ impl<'a> Request<'a> {
     pub fn key(&self) -> Option<&'a [u8]> {
         match *self {
             Self::Get { key, .. }
+            | Self::MetaGet { key, .. }
+            | Self::LeaseGet { key }
+            | Self::Inspect { key }
             | Self::Store { key, .. }
-            | Self::Delete { key }
+            | Self::Delete { key, .. }
+            | Self::Invalidate { key, .. }
             | Self::Arithmetic { key, .. }
             | Self::Touch { key, .. }
             | Self::StoreTooLarge { key, .. } => Some(key),
@@ -113,10 +201,14 @@ impl<'a> Request<'a> {
     fn with<'b>(self, key: &'b [u8], data: &'b [u8]) -> Request<'b> {
         match self {
             Self::Get { touch, .. } => Request::Get { key, touch },
+            Self::MetaGet { steps, read, .. } => Request::MetaGet { key, steps, read },
+            Self::LeaseGet { .. } => Request::LeaseGet { key },
+            Self::Inspect { .. } => Request::Inspect { key },
             Self::Store {
                 mode,
                 flags,
                 exptime,
+                binary_key,
                 ..
             } => Request::Store {
                 mode,
@@ -124,14 +216,24 @@ impl<'a> Request<'a> {
                 flags,
                 exptime,
                 data,
+                binary_key,
             },
-            Self::Delete { .. } => Request::Delete { key },
+            Self::Delete { cas, .. } => Request::Delete { key, cas },
+            Self::Invalidate { cas, exptime, .. } => Request::Invalidate { key, cas, exptime },
             Self::Arithmetic {
-                direction, delta, ..
+                direction,
+                delta,
+                cas,
+                initial,
+                steps,
+                ..
             } => Request::Arithmetic {
                 direction,
                 key,
                 delta,
+                cas,
+                initial,
+                steps,
             },
             Self::Touch { exptime, .. } => Request::Touch { key, exptime },
             Self::FlushAll { delay } => Request::FlushAll { delay },
@@ -143,8 +245,11 @@ impl<'a> Request<'a> {
     pub fn is_write(&self) -> bool {
         match self {
             Self::Get { touch, .. } => touch.is_some(),
+            Self::MetaGet { steps, .. } => steps.touch() || steps.create(),
+            Self::LeaseGet { .. } | Self::Inspect { .. } => false,
             Self::Store { .. }
             | Self::Delete { .. }
+            | Self::Invalidate { .. }
             | Self::Arithmetic { .. }
             | Self::Touch { .. }
             | Self::FlushAll { .. }

@@ -2,6 +2,7 @@
 //!
 //! Owns the answer types. An answer that reports a fault of the request or of the server is a value like any other.
 
+use super::meta::Mistake;
 use crate::store::item::Item;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +10,16 @@ pub enum Response {
     Hit(Item),
     /// A get found nothing.
     Miss,
-    Stored,
+    /// What a meta get found or created.
+    MetaHit(MetaHit),
+    /// A miss, and the token for the client that is to store the item. `None` for those that are to wait for it.
+    Leased(Option<u64>),
+    /// What there is to say about an item.
+    Inspected(Inspected),
+    Stored {
+        /// That of the new version.
+        cas: u64,
+    },
     NotStored,
     /// The item is another version than the cas asked for.
     Exists,
@@ -17,9 +27,65 @@ pub enum Response {
     Deleted,
     Touched,
     /// The new value of a counter.
-    Number(u64),
+    Number(Counter),
     Ok,
+    Version(&'static str),
+    /// Names and values.
+    Stats(Vec<(String, String)>),
+    /// The statistics start anew.
+    Reset,
     Refused(Refusal),
+}
+
+/// What a meta get found or created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaHit {
+    pub item: Item,
+    /// Seconds to live when it was asked for, `None` for ever.
+    pub ttl: Option<u32>,
+    /// Seconds since it was last used, before this.
+    pub idle: u32,
+    /// Whether it was read before.
+    pub fetched: bool,
+    /// This client is to replace it.
+    pub won: bool,
+    /// Another client was told so before.
+    pub taken: bool,
+    pub stale: bool,
+}
+
+/// An item as it is for somebody who does not read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    pub item: Item,
+    /// Seconds to live, `None` for ever.
+    pub ttl: Option<u32>,
+    /// Seconds since it was last used.
+    pub idle: u32,
+    pub fetched: bool,
+    /// What it counts against the item size limit, in bytes.
+    pub size: usize,
+}
+
+/// A counter that has changed or was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    pub value: u64,
+    pub cas: u64,
+    /// Seconds to live when it was asked for, `None` for ever.
+    pub ttl: Option<u32>,
+    pub created: bool,
+}
+
+impl Response {
+    /// The same answer about the version with this cas, if it is one that has a version.
+    pub fn with_cas(mut self, new: u64) -> Self {
+        match &mut self {
+            Self::Stored { cas } | Self::Number(Counter { cas, .. }) => *cas = new,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// Why a request was not carried out.
@@ -31,6 +97,8 @@ pub enum Refusal {
     BadCommandLine,
     BadDeleteArguments,
     BadStatsDetail,
+    /// A group of statistics that there is none of.
+    NoSuchStats,
     BadExptime,
     BadDelta,
     /// The data does not end where the command line said.
@@ -45,4 +113,6 @@ pub enum Refusal {
     StorageFailed,
     /// Clients may not stop the node.
     ShutdownNotEnabled,
+    /// A meta command that is none.
+    Meta(Mistake),
 }

@@ -10,16 +10,16 @@
 mod arguments;
 mod commands;
 mod compose;
-mod number;
+pub(super) mod mcrouter;
+pub(super) mod number;
 
 use memchr::memchr;
 
-use super::request::{Control, Request};
-use super::response::Refusal;
-use crate::store::item::Exptime;
-
+use super::command::Parsed;
 pub use arguments::Keys;
-pub use compose::{END, compose, compose_stats};
+pub(super) use arguments::{Arguments, Words};
+pub(super) use commands::{CRLF, DATA_LEN_END};
+pub use compose::{END, compose};
 /// A counter's value, or `None` when the data is no number.
 pub use number::unsigned as parse_counter;
 
@@ -29,62 +29,13 @@ const MAX_LINE_LEN: usize = 2048;
 /// of the longest keys.
 const MAX_GET_LINE_LEN: usize = 1 << 20;
 
-/// The outcome of looking at the bytes that have arrived.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
-    /// More bytes are needed: nothing can be said before there are `needed` in all.
-    Incomplete { needed: usize },
-    /// `consumed` bytes were one command.
-    Command {
-        consumed: usize,
-        command: Command<'a>,
-    },
-    /// This is not a memcached client, or not a sane one: close without an answer.
-    Close,
-}
-
-/// One line, and the data that belongs to it.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Command<'a> {
-    Request {
-        request: Request<'a>,
-        noreply: bool,
-    },
-    /// A get of any number of keys, answered by the hits and `END`.
-    Gets {
-        keys: Keys<'a>,
-        with_cas: bool,
-        touch: Option<Exptime>,
-    },
-    Control {
-        control: Control,
-        noreply: bool,
-    },
-    Refused {
-        refusal: Refusal,
-        noreply: bool,
-    },
-    /// A value over the limit: refused, and the next `discard` bytes are its data.
-    TooLarge {
-        request: Request<'a>,
-        noreply: bool,
-        discard: usize,
-    },
-}
-
-impl Command<'_> {
-    /// How many of the bytes behind the command belong to it but are of no use.
-    pub fn discard(&self) -> usize {
-        match self {
-            Self::TooLarge { discard, .. } => *discard,
-            _ => 0,
-        }
-    }
-}
-
 /// Looks at the first command in `input`. `fits` says whether an item of these lengths (key, flags, data) may
-/// be stored.
-pub fn parse(input: &[u8], fits: impl Fn(usize, u64, usize) -> bool) -> Parsed<'_> {
+/// be stored, `decoded` is room for a key that must be decoded.
+pub fn parse<'a>(
+    input: &'a [u8],
+    decoded: &'a mut Vec<u8>,
+    fits: impl Fn(usize, u64, usize) -> bool,
+) -> Parsed<'a> {
     let Some(newline) = memchr(b'\n', input) else {
         return unfinished_line(input);
     };
@@ -92,7 +43,7 @@ pub fn parse(input: &[u8], fits: impl Fn(usize, u64, usize) -> bool) -> Parsed<'
         [line @ .., b'\r'] => line,
         line => line,
     };
-    commands::parse_line(line, newline + 1, input, fits)
+    commands::parse_line(line, newline + 1, input, decoded, fits)
 }
 
 fn unfinished_line(input: &[u8]) -> Parsed<'_> {

@@ -116,7 +116,7 @@ impl Item {
         self.marks().has(mark)
     }
 
-    pub(super) fn marks(&self) -> Marks {
+    pub fn marks(&self) -> Marks {
         Marks(self.head().marks.load(Ordering::Relaxed))
     }
 
@@ -189,21 +189,40 @@ impl Marks {
     const USES_SHIFT: u16 = 5;
     /// How often it was read since it was last considered for eviction, 3 for more.
     pub(super) const USES: Self = Self(3 << Self::USES_SHIFT);
+    const LASTING_SHIFT: u16 = 7;
+    /// A client has said that the data is out of date, and that it may be served until it is replaced.
+    pub const STALE: Self = Self(1 << Self::LASTING_SHIFT);
+    /// A client was told to replace the data; others are told that one was.
+    pub const WON: Self = Self(1 << (Self::LASTING_SHIFT + 1));
+    /// The key was sent in base64 and is shown so.
+    pub const BINARY_KEY: Self = Self(1 << (Self::LASTING_SHIFT + 2));
+    /// What is kept on the disk.
+    pub const LASTING: Self = Self(Self::STALE.0 | Self::WON.0 | Self::BINARY_KEY.0);
 
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub(super) const fn with(self, other: Self) -> Self {
+    pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) const fn without(self, other: Self) -> Self {
+    pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    pub(super) const fn only(self, other: Self) -> Self {
+    pub const fn only(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// The lasting ones as they lie on the disk.
+    pub(super) fn to_raw(self) -> u8 {
+        (self.only(Self::LASTING).0 >> Self::LASTING_SHIFT) as u8
+    }
+
+    /// Reads [`Marks::to_raw`].
+    pub(super) fn from_raw(raw: u8) -> Self {
+        Self(u16::from(raw) << Self::LASTING_SHIFT).only(Self::LASTING)
     }
 
     pub(super) fn uses(self) -> u16 {

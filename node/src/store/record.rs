@@ -17,11 +17,11 @@
 
 use crate::clock::UnixSeconds;
 
-use super::item::{Attributes, Expiry, Item};
+use super::item::{Attributes, Expiry, Item, Marks};
 
 const LAYOUT: u8 = 2;
-/// Reserved for facts that must survive a restart; none are kept yet.
-const NO_MARKS: u8 = 0;
+/// The item's lasting marks, each a bit.
+const MARKS: usize = 1;
 const EXPIRY: usize = 2;
 const WRITTEN: usize = 6;
 const FLAGS: usize = 10;
@@ -33,6 +33,7 @@ pub const HEADER_LEN: usize = 26;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub attributes: Attributes,
+    pub marks: Marks,
     /// When the record was last put in line for the disk: the older, the sooner it leaves when space is short.
     pub written: UnixSeconds,
 }
@@ -42,7 +43,7 @@ pub fn encode(item: &Item, out: &mut Vec<u8>) {
     let attributes = item.attributes();
     out.clear();
     out.reserve(HEADER_LEN + item.data().len());
-    out.extend_from_slice(&[LAYOUT, NO_MARKS]);
+    out.extend_from_slice(&[LAYOUT, item.marks().to_raw()]);
     out.extend_from_slice(&attributes.expiry.to_raw().to_le_bytes());
     out.extend_from_slice(&item.written().0.to_le_bytes());
     out.extend_from_slice(&attributes.flags.to_le_bytes());
@@ -61,6 +62,7 @@ pub fn header(record: &[u8]) -> Option<Header> {
             flags: u64::from_le_bytes(field(record, FLAGS)?),
             cas: u64::from_le_bytes(field(record, CAS)?),
         },
+        marks: Marks::from_raw(*record.get(MARKS)?),
         written: UnixSeconds(u32::from_le_bytes(field(record, WRITTEN)?)),
     })
 }
@@ -70,6 +72,7 @@ pub fn header(record: &[u8]) -> Option<Header> {
 pub fn item(key: &[u8], header: Header, record: &[u8], now: UnixSeconds) -> Item {
     let item = Item::new(key, header.attributes, &record[HEADER_LEN..], now);
     item.set_written(header.written);
+    item.set_marks(header.marks);
     item
 }
 
@@ -118,6 +121,21 @@ mod tests {
             assert_eq!((item.data(), item.written()), (data, NOW));
             assert_eq!(item.accessed(), NOW.plus(1));
         }
+    }
+
+    #[test]
+    fn lasting_marks_are_kept_and_others_are_not() {
+        let item = Item::new(b"key", ATTRIBUTES, b"", NOW);
+        item.set_marks(Marks::STALE.with(Marks::FETCHED).with(Marks::DIRTY));
+        let mut record = Vec::new();
+        encode(&item, &mut record);
+        assert_eq!(record[MARKS], 1);
+        let read = header(&record).expect("a record");
+        assert_eq!(read.marks, Marks::STALE);
+        assert_eq!(
+            super::item(b"key", read, &record, NOW).marks(),
+            Marks::STALE
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use petra_node::clock::Clock;
 use petra_node::execute::execute;
-use petra_node::protocol::request::{Direction, Request, StoreMode};
-use petra_node::protocol::response::{Refusal, Response};
+use petra_node::protocol::request::{ANY_VERSION, Direction, Request, Steps, StoreMode};
+use petra_node::protocol::response::{Counter, Refusal, Response};
 use petra_node::store::Store;
 use petra_node::store::item::Exptime;
 use proptest::prelude::*;
@@ -53,8 +53,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Mode::Plain(StoreMode::Set)),
         2 => Just(Mode::Plain(StoreMode::Add)),
         1 => Just(Mode::Plain(StoreMode::Replace)),
-        1 => Just(Mode::Plain(StoreMode::Append)),
-        1 => Just(Mode::Plain(StoreMode::Prepend)),
+        1 => Just(Mode::Plain(StoreMode::Append(ANY_VERSION))),
+        1 => Just(Mode::Plain(StoreMode::Prepend(ANY_VERSION))),
         2 => Just(Mode::CasOfNow),
         1 => Just(Mode::CasOfThen),
     ];
@@ -173,7 +173,7 @@ impl Run {
 
     fn ask(&self, request: Request<'_>) -> Response {
         let store = self.store.as_ref().expect("open");
-        done(|| execute(&request, store, self.clock.now()))
+        done(|| execute(&request, store, self.clock.now())).with_cas(0)
     }
 
     fn step(&mut self, step: Step) {
@@ -192,7 +192,13 @@ impl Run {
                 } else {
                     Response::NotFound
                 };
-                assert_eq!(self.ask(Request::Delete { key: KEYS[key] }), expected);
+                assert_eq!(
+                    self.ask(Request::Delete {
+                        key: KEYS[key],
+                        cas: ANY_VERSION
+                    }),
+                    expected
+                );
             }
             Step::Arithmetic(direction, key, delta) => self.arithmetic(direction, key, delta),
             Step::Touch(key, exptime) => {
@@ -293,6 +299,7 @@ impl Run {
             flags,
             exptime: Exptime(exptime),
             data: &data,
+            binary_key: false,
         };
         let response = self.ask(request);
         let expiry = expiry(exptime, self.now());
@@ -300,33 +307,34 @@ impl Run {
         let expected = match (mode, old) {
             (StoreMode::Set, _) | (StoreMode::Add, None) | (StoreMode::Replace, Some(_)) => {
                 self.model.put(key, flags, expiry, data);
-                Response::Stored
+                Response::Stored { cas: 0 }
             }
-            (StoreMode::Append, Some(old)) => {
+            (StoreMode::Append(_), Some(old)) => {
                 self.model
                     .put(key, old.flags, old.expiry, [old.data, data].concat());
-                Response::Stored
+                Response::Stored { cas: 0 }
             }
-            (StoreMode::Prepend, Some(old)) => {
+            (StoreMode::Prepend(_), Some(old)) => {
                 self.model
                     .put(key, old.flags, old.expiry, [data, old.data].concat());
-                Response::Stored
+                Response::Stored { cas: 0 }
             }
-            (StoreMode::Cas(cas), Some(old)) => {
+            (StoreMode::Cas(cas) | StoreMode::CasOrStale(cas), Some(old)) => {
                 if self.model.cas_of_version.get(&old.version) == Some(&cas) || {
                     // Never seen before: whether it is the item's is what the answer says.
                     !self.model.cas_of_version.contains_key(&old.version)
-                        && response == Response::Stored
+                        && response == (Response::Stored { cas: 0 })
                 } {
                     self.model.put(key, flags, expiry, data);
-                    Response::Stored
+                    Response::Stored { cas: 0 }
                 } else {
                     Response::Exists
                 }
             }
-            (StoreMode::Cas(_), None) => Response::NotFound,
+            (StoreMode::Cas(_) | StoreMode::CasOrStale(_), None) => Response::NotFound,
             (StoreMode::Add, Some(_))
-            | (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => {
+            | (StoreMode::Leased(_), _)
+            | (StoreMode::Replace | StoreMode::Append(_) | StoreMode::Prepend(_), None) => {
                 Response::NotStored
             }
         };
@@ -338,6 +346,9 @@ impl Run {
             direction,
             key: KEYS[key],
             delta,
+            cas: ANY_VERSION,
+            initial: 0,
+            steps: Steps::default(),
         });
         let Some(old) = self.model.entries.get(&key).cloned() else {
             assert_eq!(response, Response::NotFound);
@@ -357,7 +368,7 @@ impl Run {
             Direction::Decr if delta > number => 0,
             Direction::Decr => number - delta,
         };
-        assert_eq!(response, Response::Number(sum));
+        assert_eq!(response, counter(sum));
         let mut digits = sum.to_string().into_bytes();
         while digits.len() < old.data.len() {
             digits.push(b' ');
@@ -377,6 +388,15 @@ impl Run {
         self.model
             .put(key, old.flags, old.expiry, item.data().to_vec());
     }
+}
+
+fn counter(value: u64) -> Response {
+    Response::Number(Counter {
+        value,
+        cas: 0,
+        ttl: None,
+        created: false,
+    })
 }
 
 /// Digits, and spaces behind them.

@@ -51,6 +51,28 @@ fn a_restart_keeps_values_flags_versions_and_times_to_live() {
 }
 
 #[test]
+fn a_restart_keeps_who_is_to_replace_what_is_stale() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &[]);
+    let mut client = node.connect();
+    assert_eq!(client.ask("ms AGE= 1 b\r\nx"), "HD");
+    assert_eq!(client.ask("ms c3RhbGU= 1 b\r\nx"), "HD");
+    assert_eq!(client.ask("md stale I"), "HD");
+    assert_eq!(client.ask("mg taken N1000"), "HD W");
+    node.stop();
+
+    let node = Node::start(dir.path(), &[]);
+    let mut client = node.connect();
+    assert_eq!(client.ask("mg AGE= b k"), "HD kAGE= b");
+    assert_eq!(client.ask("mg taken"), "HD Z");
+    assert_eq!(client.ask("mg stale k"), "HD kc3RhbGU= b X W");
+    node.stop();
+
+    let node = Node::start(dir.path(), &[]);
+    assert_eq!(node.connect().ask("mg stale k"), "HD kc3RhbGU= b Z X");
+}
+
+#[test]
 fn sigterm_while_writing_loses_nothing_that_was_acknowledged() {
     for durability in ["none", "interval"] {
         let dir = tempfile::tempdir().expect("temporary directory");

@@ -272,7 +272,7 @@ fn versions_keep_rising_across_restarts() {
 #[test]
 fn concurrent_changes_of_one_item_are_all_seen() {
     use petra_node::execute::execute;
-    use petra_node::protocol::request::{Direction, Request};
+    use petra_node::protocol::request::{ANY_VERSION, Direction, Request, Steps};
     use petra_node::protocol::response::Response;
 
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -288,6 +288,9 @@ fn concurrent_changes_of_one_item_are_all_seen() {
                     direction: Direction::Incr,
                     key: b"counter",
                     delta: 1,
+                    cas: ANY_VERSION,
+                    initial: 0,
+                    steps: Steps::default(),
                 };
                 for _ in 0..500 {
                     let response = execute(&incr, &store, clock.now()).expect("carried out");

@@ -7,7 +7,8 @@
 //!   # a remark
 //!   > sent, with CRLF              \r \n \0 \\ \xFF are bytes, {k*250} is 250 times k
 //!   >> sent, without CRLF
-//!   < expected, with CRLF          {any} stands for the rest of the line
+//!   < expected, with CRLF          {any} stands for the rest of the line, {100s} for 100 seconds that begin to pass
+//!   >b <b a frame of the binary protocol, see frames.rs
 //!   <~ expected somewhere among the lines up to END
 //!   <node expected of the node     <memcached and of memcached: only in differences.txt, as !node
 //!   ! close                        the server closes the connection
@@ -22,6 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::frames;
 use crate::harness::{Memcached, Node};
 
 /// The file that says where a node differs, and why.
@@ -45,6 +47,7 @@ macro_rules! transcripts {
 transcripts! {
     append_prepend
     arithmetic
+    binary
     cas
     command_lines
     delete
@@ -56,6 +59,11 @@ transcripts! {
     http
     item_size
     lengths
+    meta_arithmetic
+    meta_debug
+    meta_delete
+    meta_get
+    meta_set
     noreply
     pipelining
     set_add_replace
@@ -143,6 +151,8 @@ impl Conversation {
         match kind {
             "" | "#" => {}
             ">" => self.client.send(&[&bytes(rest)[..], b"\r\n"].concat()),
+            ">b" => self.client.send(&frames::request(rest, bytes)),
+            "<b" => self.expect_frame(rest),
             ">>" => self.client.send(&bytes(rest)),
             "<" => self.expect(rest),
             "<node" | "<memcached" => {
@@ -200,7 +210,10 @@ impl Conversation {
         let answer = self.client.try_line().expect("an answer");
         let matches = match line.split_once("{any}") {
             Some((start, _)) => answer.starts_with(&bytes(start)) && answer.ends_with(b"\r\n"),
-            None => answer == [&bytes(line)[..], b"\r\n"].concat(),
+            None => (0..=2).any(|passed| {
+                let line = with_seconds(line, passed);
+                answer == [&bytes(&line)[..], b"\r\n"].concat()
+            }),
         };
         assert!(
             matches,
@@ -208,6 +221,19 @@ impl Conversation {
             self.name,
             self.line,
             show(&answer)
+        );
+    }
+
+    fn expect_frame(&mut self, expected: &str) {
+        let frame = self.client.frame().expect("a frame");
+        let matches = match expected.split_once("{any}") {
+            Some((start, _)) => frame.starts_with(start),
+            None => frame == expected,
+        };
+        let (name, line) = (&self.name, self.line);
+        assert!(
+            matches,
+            "{name} line {line}: expected {expected}, got {frame}"
         );
     }
 
@@ -238,6 +264,20 @@ impl Conversation {
         let rest = self.client.rest();
         assert!(rest.is_empty(), "{}: unexpected {}", self.name, show(&rest));
     }
+}
+
+/// Replaces `{100s}` by what is left when so many seconds have passed.
+fn with_seconds(line: &str, passed: u32) -> String {
+    let mut parts = line.split('{');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let seconds = part.split_once("s}");
+        match seconds.and_then(|(number, rest)| Some((number.parse::<u32>().ok()?, rest))) {
+            Some((seconds, rest)) => out.push_str(&format!("{}{rest}", seconds - passed)),
+            None => out.push_str(&format!("{{{part}")),
+        }
+    }
+    out
 }
 
 /// What a line of a transcript stands for.

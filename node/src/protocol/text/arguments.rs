@@ -7,21 +7,21 @@ use memchr::memchr2;
 
 use super::super::request::MAX_KEY_LEN;
 
-/// More arguments than any command but the gets has; what is beyond is only counted.
+/// More arguments than any command but the gets and the meta commands has.
 const MAX_ARGUMENTS: usize = 8;
 
-/// The words of a line.
+/// The first words of a line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arguments<'a> {
-    words: [&'a [u8]; MAX_ARGUMENTS],
+pub(in crate::protocol) struct Arguments<'a, const MAX: usize = MAX_ARGUMENTS> {
+    words: [&'a [u8]; MAX],
     len: usize,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a, const MAX: usize> Arguments<'a, MAX> {
     /// Takes the first words of `line` apart and counts no more than fit.
-    pub(super) fn of(line: &'a [u8]) -> Self {
+    pub(in crate::protocol) fn of(line: &'a [u8]) -> Self {
         let mut arguments = Self {
-            words: [&[]; MAX_ARGUMENTS],
+            words: [&[]; MAX],
             len: 0,
         };
         for (slot, word) in arguments.words.iter_mut().zip(Words(line)) {
@@ -31,7 +31,7 @@ impl<'a> Arguments<'a> {
         arguments
     }
 
-    pub(super) fn as_slice(&self) -> &[&'a [u8]] {
+    pub(in crate::protocol) fn as_slice(&self) -> &[&'a [u8]] {
         &self.words[..self.len]
     }
 }
@@ -62,8 +62,20 @@ impl<'a> Iterator for Keys<'a> {
     }
 }
 
+/// All words of a line; none is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Words<'a>(&'a [u8]);
+pub(in crate::protocol) struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    pub(in crate::protocol) fn of(line: &'a [u8]) -> Self {
+        Self(line)
+    }
+
+    /// What has not been taken.
+    pub(in crate::protocol) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+}
 
 impl<'a> Iterator for Words<'a> {
     type Item = &'a [u8];
@@ -103,9 +115,14 @@ mod tests {
     #[test]
     fn arguments_beyond_what_any_command_takes_are_not_kept() {
         assert_eq!(
-            Arguments::of(b"1 2 3 4 5 6 7 8 9 10").as_slice().len(),
+            Arguments::<MAX_ARGUMENTS>::of(b"1 2 3 4 5 6 7 8 9 10")
+                .as_slice()
+                .len(),
             MAX_ARGUMENTS
         );
-        assert_eq!(Arguments::of(b"1 2").as_slice(), [b"1", b"2"]);
+        assert_eq!(
+            Arguments::<MAX_ARGUMENTS>::of(b"1 2").as_slice(),
+            [b"1", b"2"]
+        );
     }
 }

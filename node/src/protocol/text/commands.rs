@@ -3,60 +3,49 @@
 //! Owns each command's arguments, and the order in which memcached checks them, because that order decides
 //! which mistake is reported. A wrong number of arguments is always an unknown command.
 
-use super::super::request::{Control, Direction, MAX_KEY_LEN, Request, Stats, StoreMode};
+use super::super::command::{Command, Parsed};
+use super::super::meta;
+use super::super::reply::Reply;
+use super::super::request::{
+    ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, Stats, Steps, StoreMode,
+};
 use super::super::response::Refusal;
 use super::arguments::{Arguments, Keys};
-use super::{Command, Parsed, number};
+use super::number;
 use crate::store::item::Exptime;
 
 /// Lengths from here on are bad: memcached adds the CRLF in a signed 32-bit number.
-const DATA_LEN_END: i64 = i32::MAX as i64 - 1;
-const CRLF: &[u8] = b"\r\n";
+pub(in crate::protocol) const DATA_LEN_END: i64 = i32::MAX as i64 - 1;
+pub(in crate::protocol) const CRLF: &[u8] = b"\r\n";
 
 /// The command in `line`, which took `line_len` bytes of `input` with its end; data follows there.
 pub(super) fn parse_line<'a>(
     line: &'a [u8],
     line_len: usize,
     input: &'a [u8],
+    decoded: &'a mut Vec<u8>,
     fits: impl Fn(usize, u64, usize) -> bool,
 ) -> Parsed<'a> {
-    let arguments = Arguments::of(line);
+    let arguments: Arguments<'_> = Arguments::of(line);
+    if let Some(verb) = arguments
+        .as_slice()
+        .first()
+        .and_then(|name| meta::verb(name))
+    {
+        return meta::parse(verb, &meta::Line::new(line, line_len, input), decoded, fits);
+    }
     let noreply = arguments.as_slice().last() == Some(&&b"noreply"[..]);
+    if let Some(storage) = storage_line(arguments.as_slice(), noreply) {
+        return match storage {
+            Ok(storage) => storage.parse(line_len, input, fits),
+            Err(refusal) => refused(line_len, refusal, noreply),
+        };
+    }
     let command = match arguments.as_slice() {
         [b"get", _, ..] => gets(line, false),
         [b"gets", _, ..] => gets(line, true),
         [b"gat", exptime, ..] => gats(line, exptime, false),
         [b"gats", exptime, ..] => gats(line, exptime, true),
-        [b"cas", key, flags, exptime, len, cas] | [b"cas", key, flags, exptime, len, cas, _] => {
-            let Some(cas) = number::unsigned(cas) else {
-                return refused(line_len, Refusal::BadCommandLine, noreply);
-            };
-            let line = StorageLine {
-                mode: StoreMode::Cas(cas),
-                key,
-                flags,
-                exptime,
-                len,
-                noreply,
-            };
-            return line.parse(line_len, input, fits);
-        }
-        [name, key, flags, exptime, len] | [name, key, flags, exptime, len, _] => {
-            match store_mode(name) {
-                Some(mode) => {
-                    let line = StorageLine {
-                        mode,
-                        key,
-                        flags,
-                        exptime,
-                        len,
-                        noreply,
-                    };
-                    return line.parse(line_len, input, fits);
-                }
-                None => control_command(arguments.as_slice()),
-            }
-        }
         words => short_command(words, noreply),
     };
     match command {
@@ -97,12 +86,29 @@ fn short_command<'a>(words: &[&'a [u8]], noreply: bool) -> ShortCommand<'a> {
             number::unsigned(level).ok_or(Refusal::BadCommandLine)?;
             return Ok(Some(Command::Control {
                 control: Control::Verbosity,
-                noreply,
+                reply: Reply::line_unless(noreply),
+            }));
+        }
+        [b"lease-get", key] => {
+            let key = checked_key(key)?;
+            return Ok(Some(Command::Request {
+                request: Request::LeaseGet { key },
+                reply: Reply::Lease,
+            }));
+        }
+        [b"metaget", key] => {
+            let key = checked_key(key)?;
+            return Ok(Some(Command::Request {
+                request: Request::Inspect { key },
+                reply: Reply::Metaget,
             }));
         }
         _ => return control_command(words),
     };
-    Ok(Some(Command::Request { request, noreply }))
+    Ok(Some(Command::Request {
+        request,
+        reply: Reply::line_unless(noreply),
+    }))
 }
 
 /// The commands that do not mind superfluous arguments, and answer even if the last of them is `noreply`.
@@ -118,10 +124,8 @@ fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
         [b"stats", group, ..] => Control::Stats(stats_group(group)?),
         _ => return Ok(None),
     };
-    Ok(Some(Command::Control {
-        control,
-        noreply: false,
-    }))
+    let reply = Reply::line_unless(control == Control::Quit);
+    Ok(Some(Command::Control { control, reply }))
 }
 
 fn stats_group(group: &[u8]) -> Result<Stats, Refusal> {
@@ -155,19 +159,22 @@ fn gats<'a>(line: &'a [u8], exptime: &[u8], with_cas: bool) -> ShortCommand<'a> 
     }))
 }
 
-/// The only time that a delete may name is 0: deferred deletes are gone from memcached since 1.4.
+/// mcrouter passes the time on that a client names, and memcached of old did not add before it. Neither is done here: the
+/// time is looked at and forgotten.
 fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request<'a>, Refusal> {
-    let valid = match options {
-        [] | [b"0"] => true,
-        [_] => noreply,
-        [time, _] => *time == b"0" && noreply,
-        _ => false,
+    let time = match options {
+        [] => None,
+        [_] if noreply => None,
+        [time] => Some(time),
+        [time, _] if noreply => Some(time),
+        _ => return Err(Refusal::BadDeleteArguments),
     };
-    if !valid {
+    if time.is_some_and(|time| number::signed(time).is_none()) {
         return Err(Refusal::BadDeleteArguments);
     }
     Ok(Request::Delete {
         key: checked_key(key)?,
+        cas: ANY_VERSION,
     })
 }
 
@@ -182,7 +189,41 @@ fn arithmetic<'a>(
         direction,
         key,
         delta,
+        cas: ANY_VERSION,
+        initial: 0,
+        steps: Steps::default(),
     })
+}
+
+/// The line of a command that has data, `None` if it is another.
+fn storage_line<'a, 'w>(
+    words: &'w [&'a [u8]],
+    noreply: bool,
+) -> Option<Result<StorageLine<'a, 'w>, Refusal>> {
+    let (mode, key, flags, exptime, len) = match *words {
+        [b"cas", key, flags, exptime, len, cas] | [b"cas", key, flags, exptime, len, cas, _] => {
+            let mode = number::unsigned(cas).map(StoreMode::Cas);
+            (mode, key, flags, exptime, len)
+        }
+        [b"lease-set", key, token, flags, exptime, len]
+        | [b"lease-set", key, token, flags, exptime, len, _] => {
+            let mode = number::unsigned(token).map(StoreMode::Leased);
+            (mode, key, flags, exptime, len)
+        }
+        [name, key, flags, exptime, len] | [name, key, flags, exptime, len, _] => {
+            (Some(store_mode(name)?), key, flags, exptime, len)
+        }
+        _ => return None,
+    };
+    let line = mode.ok_or(Refusal::BadCommandLine).map(|mode| StorageLine {
+        mode,
+        key,
+        flags,
+        exptime,
+        len,
+        noreply,
+    });
+    Some(line)
 }
 
 fn store_mode(name: &[u8]) -> Option<StoreMode> {
@@ -190,8 +231,8 @@ fn store_mode(name: &[u8]) -> Option<StoreMode> {
         b"set" => StoreMode::Set,
         b"add" => StoreMode::Add,
         b"replace" => StoreMode::Replace,
-        b"append" => StoreMode::Append,
-        b"prepend" => StoreMode::Prepend,
+        b"append" => StoreMode::Append(ANY_VERSION),
+        b"prepend" => StoreMode::Prepend(ANY_VERSION),
         _ => return None,
     })
 }
@@ -223,7 +264,7 @@ impl<'a> StorageLine<'a, '_> {
             let request = Request::StoreTooLarge { mode, key };
             let command = Command::TooLarge {
                 request,
-                noreply,
+                reply: Reply::line_unless(noreply),
                 discard: data_len,
             };
             return Parsed::Command {
@@ -244,10 +285,14 @@ impl<'a> StorageLine<'a, '_> {
             flags,
             exptime,
             data,
+            binary_key: false,
         };
         Parsed::Command {
             consumed,
-            command: Command::Request { request, noreply },
+            command: Command::Request {
+                request,
+                reply: Reply::line_unless(noreply),
+            },
         }
     }
 
@@ -285,6 +330,10 @@ fn is_http(arguments: &Arguments<'_>) -> bool {
 fn refused<'a>(consumed: usize, refusal: Refusal, noreply: bool) -> Parsed<'a> {
     Parsed::Command {
         consumed,
-        command: Command::Refused { refusal, noreply },
+        command: Command::Refused {
+            refusal,
+            reply: Reply::line_unless(noreply),
+            discard: 0,
+        },
     }
 }

@@ -26,34 +26,40 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
             out.extend_from_slice(item.data());
             b"\r\n"
         }
-        Response::Number(number) => {
-            push_digits(*number, out);
+        Response::Number(counter) => {
+            push_digits(counter.value, out);
             b"\r\n"
         }
-        Response::Miss => b"",
-        Response::Stored => b"STORED\r\n",
+        // What only other encodings have an answer for.
+        Response::Miss | Response::Leased(_) | Response::MetaHit(_) | Response::Inspected(_) => b"",
+        Response::Stored { .. } => b"STORED\r\n",
         Response::NotStored => b"NOT_STORED\r\n",
         Response::Exists => b"EXISTS\r\n",
         Response::NotFound => b"NOT_FOUND\r\n",
         Response::Deleted => b"DELETED\r\n",
         Response::Touched => b"TOUCHED\r\n",
         Response::Ok => b"OK\r\n",
+        Response::Reset => b"RESET\r\n",
+        Response::Version(version) => {
+            out.extend_from_slice(b"VERSION ");
+            out.extend_from_slice(version.as_bytes());
+            b"\r\n"
+        }
+        Response::Stats(stats) => {
+            for (name, value) in stats {
+                // Writing into memory cannot fail.
+                let _ = write!(out, "STAT {name} {value}\r\n");
+            }
+            END
+        }
         Response::Refused(refusal) => refusal_line(*refusal),
     };
     out.extend_from_slice(line);
 }
 
-/// `STAT` lines and their end.
-pub fn compose_stats(stats: &[(String, String)], out: &mut BytesMut) {
-    for (name, value) in stats {
-        let _ = write!(out, "STAT {name} {value}\r\n");
-    }
-    out.extend_from_slice(END);
-}
-
 fn refusal_line(refusal: Refusal) -> &'static [u8] {
     match refusal {
-        Refusal::UnknownCommand => b"ERROR\r\n",
+        Refusal::UnknownCommand | Refusal::NoSuchStats => b"ERROR\r\n",
         Refusal::BadCommandLine => b"CLIENT_ERROR bad command line format\r\n",
         Refusal::BadDeleteArguments => {
             b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
@@ -69,6 +75,7 @@ fn refusal_line(refusal: Refusal) -> &'static [u8] {
         Refusal::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
         Refusal::StorageFailed => b"SERVER_ERROR storage failed\r\n",
         Refusal::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
+        Refusal::Meta(mistake) => mistake.line(),
     }
 }
 

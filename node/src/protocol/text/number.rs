@@ -14,7 +14,7 @@ pub fn unsigned(text: &[u8]) -> Option<u64> {
 }
 
 /// A signed number, memcached's `safe_strtoll`.
-pub(super) fn signed(text: &[u8]) -> Option<i64> {
+pub(in crate::protocol) fn signed(text: &[u8]) -> Option<i64> {
     let (negative, magnitude) = signed_magnitude(text)?;
     if negative {
         0_i64.checked_sub_unsigned(magnitude)

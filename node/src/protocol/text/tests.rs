@@ -1,10 +1,14 @@
 //! What the parser makes of single lines. Answers on the wire are in the transcripts.
 
 use super::*;
-use crate::protocol::request::{Direction, StoreMode};
+use crate::protocol::command::Command;
+use crate::protocol::reply::Reply;
+use crate::protocol::request::{ANY_VERSION, Direction, Request, Steps, StoreMode};
+use crate::store::item::Exptime;
 
+/// No command here needs room for a key.
 fn parse_all(input: &[u8]) -> Parsed<'_> {
-    parse(input, |_, _, len| len <= 100)
+    parse(input, Box::leak(Box::default()), |_, _, len| len <= 100)
 }
 
 fn request(input: &[u8]) -> Request<'_> {
@@ -14,7 +18,7 @@ fn request(input: &[u8]) -> Request<'_> {
             command:
                 Command::Request {
                     request,
-                    noreply: false,
+                    reply: Reply::Line,
                 },
         } => {
             assert_eq!(consumed, input.len());
@@ -35,6 +39,7 @@ fn commands_become_requests() {
                 flags: 1,
                 exptime: Exptime(2),
                 data: b"abc",
+                binary_key: false,
             },
         ),
         (
@@ -45,16 +50,32 @@ fn commands_become_requests() {
                 flags: 1,
                 exptime: Exptime(-1),
                 data: b"",
+                binary_key: false,
             },
         ),
-        (b"delete key\r\n", Request::Delete { key: b"key" }),
-        (b"delete key 0\r\n", Request::Delete { key: b"key" }),
+        (
+            b"delete key\r\n",
+            Request::Delete {
+                key: b"key",
+                cas: ANY_VERSION,
+            },
+        ),
+        (
+            b"delete key 0\r\n",
+            Request::Delete {
+                key: b"key",
+                cas: ANY_VERSION,
+            },
+        ),
         (
             b"incr key 5\r\n",
             Request::Arithmetic {
                 direction: Direction::Incr,
                 key: b"key",
                 delta: 5,
+                cas: ANY_VERSION,
+                initial: 0,
+                steps: Steps::default(),
             },
         ),
         (
@@ -63,6 +84,9 @@ fn commands_become_requests() {
                 direction: Direction::Decr,
                 key: b"key",
                 delta: 5,
+                cas: ANY_VERSION,
+                initial: 0,
+                steps: Steps::default(),
             },
         ),
         (
@@ -134,7 +158,7 @@ fn a_value_over_the_limit_is_refused_before_it_has_come() {
         command,
         Command::TooLarge {
             request,
-            noreply: true,
+            reply: Reply::None,
             discard: 103
         }
     );
