@@ -11,8 +11,9 @@ use crate::protocol::request::{Control, Stats};
 use crate::protocol::response::Response;
 use crate::server::Shared;
 
-/// What `version` answers, and what routers probe for.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What `version` answers, and what routers probe for. Clients read from the number what a server can, so that it is
+/// that of the memcached whose commands are spoken here.
+pub(crate) const VERSION: &str = concat!("1.6.45-petracache-", env!("CARGO_PKG_VERSION"));
 
 type Lines = Vec<(String, String)>;
 

@@ -49,7 +49,6 @@ async fn kubectl_scale_and_an_edit_add_and_remove_nodes_and_the_router_follows()
 
 /// Grow and shrink while a client reads every key, again and again.
 #[tokio::test]
-#[ignore = "needs nodes that answer metaget: routers take ERROR for a server that is down"]
 async fn no_key_is_missed_while_a_region_grows_and_shrinks() {
     with_temp_ns("warming", |fixture| async move {
         fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
@@ -93,7 +92,6 @@ async fn no_key_is_missed_while_a_region_grows_and_shrinks() {
 
 /// 2 to 5 and, while that is warming, to 3: what was written meanwhile is not lost, and nothing old comes back.
 #[tokio::test]
-#[ignore = "needs nodes that answer metaget: routers take ERROR for a server that is down"]
 async fn a_change_of_mind_while_warming_loses_no_write() {
     with_temp_ns("reversal", |fixture| async move {
         fixture.apply(&specs::one_region("shop", 2)).await.unwrap();

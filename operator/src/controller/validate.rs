@@ -16,6 +16,8 @@ use crate::crd::{
 };
 use crate::names::RegionNames;
 
+/// The shortest `--keep-for` that a node takes.
+const MIN_KEEP_FOR: Duration = Duration::from_secs(1);
 /// The longest `--flush-interval` that a node takes.
 const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(3600);
 
@@ -117,6 +119,10 @@ pub struct ValidatedNode {
     pub flush_interval: String,
     /// The largest item in bytes.
     pub max_item_size: u64,
+    /// What a node may take of its volume, as written.
+    pub disk_quota: String,
+    /// How long a node may be away without starting empty, as written.
+    pub keep_for: String,
 }
 
 /// What the routers' configuration says.
@@ -348,6 +354,18 @@ fn node(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedNode, In
         .size
         .parse()
         .map_err(in_field("spec.node.storage.size"))?;
+    let keep_for = node
+        .rejoin
+        .keep_for
+        .parse()
+        .map_err(in_field("spec.node.rejoin.keepFor"))?;
+    if keep_for < MIN_KEEP_FOR {
+        let field = "spec.node.rejoin.keepFor";
+        return Err(InvalidSpec::OutOfRange {
+            field,
+            allowed: "at least 1s",
+        });
+    }
     Ok(ValidatedNode {
         image: node
             .image
@@ -362,6 +380,8 @@ fn node(cluster: &PetraCluster, settings: &Settings) -> Result<ValidatedNode, In
         durability: node.durability.mode,
         flush_interval: node.durability.interval.0.clone(),
         max_item_size,
+        disk_quota: node.disk_quota.clone(),
+        keep_for: node.rejoin.keep_for.0.clone(),
     })
 }
 

@@ -29,6 +29,31 @@ pub struct Node {
     /// The largest item, key and value together; memcached's default is 1Mi.
     #[serde(default = "default_max_item_size")]
     pub max_item_size: ByteSize,
+    /// What a node may take of its volume, as a share (90%) or as a size (9Gi). Past it the oldest items that are not used
+    /// make room.
+    #[serde(default = "default_disk_quota")]
+    #[schemars(regex(pattern = r"^(([1-9][0-9]?|100)%|[0-9]+(Ki|Mi|Gi|Ti)?)$"))]
+    pub disk_quota: String,
+    /// How a node comes back.
+    #[serde(default)]
+    pub rejoin: Rejoin,
+}
+
+/// How a node comes back after it was away.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Rejoin {
+    /// A node that was away for longer starts empty, because it has missed what was written elsewhere meanwhile.
+    #[serde(default = "default_keep_for")]
+    pub keep_for: Period,
+}
+
+impl Default for Rejoin {
+    fn default() -> Self {
+        Self {
+            keep_for: default_keep_for(),
+        }
+    }
 }
 
 impl Default for Node {
@@ -40,6 +65,8 @@ impl Default for Node {
             storage: Storage::default(),
             durability: Durability::default(),
             max_item_size: default_max_item_size(),
+            disk_quota: default_disk_quota(),
+            rejoin: Rejoin::default(),
         }
     }
 }
@@ -142,6 +169,14 @@ impl DurabilityMode {
 
 fn default_max_item_size() -> ByteSize {
     "1Mi".into()
+}
+
+fn default_disk_quota() -> String {
+    "90%".to_owned()
+}
+
+fn default_keep_for() -> Period {
+    "5m".into()
 }
 
 fn default_size() -> ByteSize {

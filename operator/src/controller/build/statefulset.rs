@@ -128,6 +128,8 @@ fn arguments(node: &ValidatedNode) -> Vec<String> {
         format!("--metrics-addr=0.0.0.0:{ADMIN_PORT}"),
         "--db-path=/data/db".to_owned(),
         format!("--max-item-size={}", node.max_item_size),
+        format!("--disk-quota={}", node.disk_quota),
+        format!("--keep-for={}", node.keep_for),
         format!("--durability={}", node.durability.as_str()),
     ];
     if node.durability == DurabilityMode::Interval {
