@@ -161,6 +161,10 @@ pub struct WorkerMetrics {
     latency: [Histogram; OPS],
     pub bytes_read: Counter,
     pub bytes_written: Counter,
+    /// Connections that had their turn for long enough.
+    pub yields: Counter,
+    /// Connections closed because they were silent.
+    pub idle_kicks: Counter,
 }
 
 impl WorkerMetrics {
@@ -221,6 +225,8 @@ impl Metrics {
             }
             totals.bytes_read += worker.bytes_read.get();
             totals.bytes_written += worker.bytes_written.get();
+            totals.yields += worker.yields.get();
+            totals.idle_kicks += worker.idle_kicks.get();
         }
         totals
     }
@@ -251,6 +257,8 @@ pub struct Totals {
     commands: [[u64; OUTCOMES]; OPS],
     pub bytes_read: u64,
     pub bytes_written: u64,
+    pub yields: u64,
+    pub idle_kicks: u64,
     pub connections_accepted: u64,
     pub connections_rejected: u64,
 }
@@ -273,6 +281,8 @@ impl Totals {
         }
         self.bytes_read -= baseline.bytes_read;
         self.bytes_written -= baseline.bytes_written;
+        self.yields -= baseline.yields;
+        self.idle_kicks -= baseline.idle_kicks;
         self.connections_accepted -= baseline.connections_accepted;
         self.connections_rejected -= baseline.connections_rejected;
         self

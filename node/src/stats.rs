@@ -3,6 +3,8 @@
 //! Owns memcached's names for what is counted. A name appears only with a true number; what a node does not have
 //! (slabs, LRU lists, hash table) is left out. Counts start at the last `stats reset`.
 
+mod settings;
+
 use std::process;
 use std::sync::atomic::Ordering;
 
@@ -32,9 +34,9 @@ pub(crate) fn answer(control: Control, shared: &Shared) -> Response {
 fn lines(group: Stats, shared: &Shared) -> Option<Lines> {
     match group {
         Stats::General => Some(general(shared)),
-        Stats::Settings => Some(settings(shared)),
+        Stats::Settings => Some(settings::lines(shared)),
         Stats::Sizes => Some(vec![("sizes_status".into(), "disabled".into())]),
-        Stats::Conns => Some(conns(shared)),
+        Stats::Conns => Some(shared.registry.lines(shared.clock.now())),
         // There are no slab classes and no statistics per key prefix.
         Stats::Items | Stats::Slabs | Stats::Detail | Stats::Reset => None,
     }
@@ -57,12 +59,16 @@ fn general(shared: &Shared) -> Lines {
     );
     push("total_connections", totals.connections_accepted);
     push("rejected_connections", totals.connections_rejected);
+    if shared.config.idle_timeout.is_some() {
+        push("idle_kicks", totals.idle_kicks);
+    }
     push_commands(&totals, &mut push);
     push("bytes_read", totals.bytes_read);
     push("bytes_written", totals.bytes_written);
     push("limit_maxbytes", shared.config.memory.as_u64());
     push("accepting_conns", 1);
     push("threads", shared.config.threads as u64);
+    push("conn_yields", totals.yields);
     push("bytes", store.estimated_bytes());
     push("curr_items", store.estimated_items());
     push("total_items", totals.sum(&STORING, Outcome::Stored));
@@ -107,49 +113,4 @@ fn push_commands(totals: &Totals, push: &mut impl FnMut(&str, u64)) {
     push("touch_hits", touch_hits);
     push("touch_misses", touch_misses);
     push("store_too_large", totals.sum(&STORING, TooLarge));
-}
-
-fn settings(shared: &Shared) -> Lines {
-    let config = &shared.config;
-    let pairs = [
-        ("maxbytes", config.memory.to_string()),
-        ("maxconns", config.max_connections.to_string()),
-        ("tcpport", config.listen_addr.port().to_string()),
-        ("udpport", "0".into()),
-        ("inter", config.listen_addr.ip().to_string()),
-        ("num_threads", config.threads.to_string()),
-        ("cas_enabled", "yes".into()),
-        ("item_size_max", config.storage.max_item_size.to_string()),
-        ("maxconns_fast", "yes".into()),
-        ("flush_enabled", "yes".into()),
-        ("shutdown_command", "no".into()),
-        ("db_path", config.storage.db_path.display().to_string()),
-        ("durability", config.storage.durability.name().into()),
-        (
-            "flush_interval_ms",
-            config.storage.flush_interval.as_millis().to_string(),
-        ),
-        (
-            "block_cache_size",
-            config.storage.block_cache_size.to_string(),
-        ),
-        (
-            "write_buffer_size",
-            config.storage.write_buffer_size.to_string(),
-        ),
-    ];
-    pairs
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
-}
-
-fn conns(shared: &Shared) -> Lines {
-    vec![
-        (
-            "0:addr".into(),
-            format!("tcp:{}", shared.config.listen_addr),
-        ),
-        ("0:state".into(), "conn_listening".into()),
-    ]
 }

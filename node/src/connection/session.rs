@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 
 use super::answers::{Answers, Waiting};
 use crate::clock::UnixSeconds;
@@ -20,15 +19,15 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{Control, Request};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::{self, Keys};
+use crate::registry::{Activity, Listed};
 use crate::stats;
 use crate::store::item::Exptime;
 use crate::store::{Blocked, Loading, Room, Store, StoreError};
+use crate::stream::Stream;
 use crate::worker::Worker;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
 const MAX_BATCH: usize = 64 << 10;
-/// So many commands in a row, then other connections of the worker get their turn.
-const COMMANDS_PER_TURN: u32 = 128;
 
 /// Whether the connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,8 @@ pub(super) enum Flow {
 
 /// The answering half of a connection.
 pub(super) struct Session {
-    stream: TcpStream,
+    stream: Stream,
+    listed: Arc<Listed>,
     worker: Rc<Worker>,
     store: Arc<Store>,
     answers: Answers,
@@ -53,9 +53,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
+    pub(super) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
         Self {
             stream,
+            listed,
             store: Arc::clone(worker.store()),
             worker,
             answers: Answers::default(),
@@ -66,7 +67,7 @@ impl Session {
         }
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
+    pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
@@ -82,6 +83,11 @@ impl Session {
         self.metrics().bytes_read.add(count as u64);
     }
 
+    /// Notes what the connection does until something comes.
+    pub(super) fn waits(&self, activity: Activity) {
+        self.listed.does(activity);
+    }
+
     /// What the next answer waits for, if it does.
     pub(super) fn waits_for(&self) -> Option<Loading> {
         self.answers.first()?.loading.clone()
@@ -95,6 +101,7 @@ impl Session {
     /// Looks at the clocks, once for everything that is buffered.
     pub(super) fn begin_batch(&mut self) {
         self.now = self.worker.now();
+        self.listed.executes(self.now);
         self.clocked = Instant::now();
         self.commands_this_turn = 0;
         if self.answers.ready.capacity() == 0 {
@@ -158,6 +165,8 @@ impl Session {
             return Ok(());
         }
         self.stream.write_all(ready).await?;
+        // Encryption may have kept some of it.
+        self.stream.flush().await?;
         let sent = std::mem::take(ready);
         self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
@@ -316,7 +325,8 @@ impl Session {
         self.commands_this_turn += 1;
         if self.answers.ready.len() >= MAX_BATCH {
             self.send().await?;
-        } else if self.commands_this_turn >= COMMANDS_PER_TURN {
+        } else if self.commands_this_turn >= self.worker.commands_per_turn() {
+            self.metrics().yields.add(1);
             tokio::task::yield_now().await;
         } else {
             return Ok(());
