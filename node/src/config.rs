@@ -106,8 +106,6 @@ pub enum ConfigError {
         "-B must be binary with -S and ascii with -Y: the other protocol would ask for no user"
     )]
     ProtocolWithoutUsers,
-    #[error("UDP knows no users and no encryption: it cannot be combined with -S, -Y or -Z")]
-    UnprotectedUdp,
     #[error("-Z needs a certificate: -o ssl_chain_cert=FILE")]
     NoCertificate,
     #[error("-o ssl_verify_mode needs the authorities to verify with: -o ssl_ca_cert=FILE")]
@@ -139,12 +137,6 @@ impl Config {
         let storage = storage(layers, memory, &plan)?;
         let (access, tls) = (access::access(layers)?, access::tls(layers)?);
         let listen = listen::endpoints(layers, tls.is_some())?;
-        let udp = listen
-            .iter()
-            .any(|endpoint| matches!(endpoint, Endpoint::Udp { .. }));
-        if udp && (tls.is_some() || access.sasl || access.auth_file.is_some()) {
-            return Err(ConfigError::UnprotectedUdp);
-        }
         Ok(Self {
             listen,
             backlog: number(layers, Setting::ListenBacklog, 1, 1 << 20)?.unwrap_or(DEFAULT_BACKLOG),

@@ -13,7 +13,9 @@
 //! served instead of filling memory. A connection that waits for its client holds no buffers. While a request waits
 //! for the disk the next ones are read and carried out; their answers keep their order in [`answers`].
 
+mod admin;
 mod answers;
+pub(crate) mod events;
 mod session;
 
 use std::future::{pending, poll_fn};
@@ -139,6 +141,7 @@ impl Connection {
             Ok(count) => count,
             Err(_) => {
                 worker.metrics().idle_kicks.add(1);
+                self.session.note_idle();
                 Ok(0)
             }
         }
@@ -183,7 +186,12 @@ impl Connection {
             }
             let store = self.session.store();
             let fits = |key, flags, data| store.fits(key, flags, data);
-            match text::parse(input, &mut decoded, fits) {
+            let parsed = if self.session.is_known() {
+                text::parse(input, &mut decoded, fits)
+            } else {
+                text::parse_login(input)
+            };
+            match parsed {
                 Parsed::Incomplete { needed } => {
                     self.needed = needed;
                     break;

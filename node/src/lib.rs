@@ -15,10 +15,12 @@
 //! when what it promises is as durable as configured; whatever a client sends, what is kept for it is bounded.
 
 mod admin;
+pub mod auth;
 pub mod clock;
 pub mod config;
 mod connection;
 mod descriptors;
+mod dump;
 pub mod execute;
 mod listener;
 pub mod metrics;
@@ -30,8 +32,11 @@ pub mod shutdown;
 mod stats;
 pub mod store;
 mod stream;
+mod tls;
+mod watch;
 mod worker;
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,14 +47,18 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
+use auth::{Auth, AuthError};
 use clock::SystemClock;
 use config::{Config, Endpoint};
+use dump::Dumping;
 use listener::Address;
 use metrics::Metrics;
 use registry::Registry;
 use server::{Server, Shared};
 use shutdown::{Drain, StopSignals};
 use store::{OpenError, Store, StoreError};
+use tls::{TlsError, TlsServer};
+use watch::Watchers;
 
 /// Why the node did not start, or did not end well.
 #[derive(Debug, Error)]
@@ -63,6 +72,10 @@ pub enum RunError {
     },
     #[error("cannot listen for metrics on {addr}: {source}")]
     BindMetrics { addr: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot start: {0}")]
     Start(io::Error),
     #[error("the database was not closed cleanly: {0}")]
@@ -79,6 +92,8 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
     let signals = runtime
         .block_on(async { StopSignals::catch() })
         .map_err(RunError::Start)?;
+    let auth = Auth::open(&config.access, |name| std::env::var(name).ok())?;
+    let tls = config.tls.clone().map(TlsServer::open).transpose()?;
     let opening = Instant::now();
     let clock = Arc::new(SystemClock);
     let store = Arc::new(Store::open(&config.storage, clock.clone())?);
@@ -88,6 +103,10 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
         clock,
         drain: Drain::default(),
         registry: Registry::default(),
+        auth,
+        tls,
+        watchers: Watchers::new(config.watcher_buffer),
+        dumping: Dumping::default(),
         room: Notify::new(),
         config,
     });
@@ -116,10 +135,19 @@ async fn serve(
     ready();
     tokio::select! {
         () = server.run() => {}
+        () = follow_certificate(shared) => {}
         () = stop_and_drain(shared, signals) => {}
     }
     server.close().await;
     Ok(())
+}
+
+/// Never returns.
+async fn follow_certificate(shared: &Shared) {
+    match &shared.tls {
+        Some(tls) => tls.follow_files().await,
+        None => pending().await,
+    }
 }
 
 /// Clients are accepted, and told busy, until the end of this.

@@ -144,6 +144,20 @@ impl Outcome {
                 | Refusal::BadDataChunk
                 | Refusal::NotANumber
                 | Refusal::ShutdownNotEnabled
+                | Refusal::BadShutdownMode
+                | Refusal::FlushNotAllowed
+                | Refusal::DumpNotAllowed
+                | Refusal::WatchNotAllowed
+                | Refusal::TooManyWatchers
+                | Refusal::DumpBusy
+                | Refusal::BadClass
+                | Refusal::BadCrawlerSleep
+                | Refusal::TlsNotEnabled
+                | Refusal::CertificateUnreadable
+                | Refusal::Unauthenticated
+                | Refusal::WrongPassword
+                | Refusal::BadLogin
+                | Refusal::BadLoginEnd
                 | Refusal::Meta(_) => Self::ClientError,
             },
         }
@@ -165,6 +179,10 @@ pub struct WorkerMetrics {
     pub yields: Counter,
     /// Connections closed because they were silent.
     pub idle_kicks: Counter,
+    /// Attempts with a wrong user or password.
+    pub login_failures: Counter,
+    /// Attempts to log in.
+    pub logins: Counter,
 }
 
 impl WorkerMetrics {
@@ -227,6 +245,8 @@ impl Metrics {
             totals.bytes_written += worker.bytes_written.get();
             totals.yields += worker.yields.get();
             totals.idle_kicks += worker.idle_kicks.get();
+            totals.login_failures += worker.login_failures.get();
+            totals.logins += worker.logins.get();
         }
         totals
     }
@@ -259,6 +279,8 @@ pub struct Totals {
     pub bytes_written: u64,
     pub yields: u64,
     pub idle_kicks: u64,
+    pub login_failures: u64,
+    pub logins: u64,
     pub connections_accepted: u64,
     pub connections_rejected: u64,
 }
@@ -283,6 +305,8 @@ impl Totals {
         self.bytes_written -= baseline.bytes_written;
         self.yields -= baseline.yields;
         self.idle_kicks -= baseline.idle_kicks;
+        self.login_failures -= baseline.login_failures;
+        self.logins -= baseline.logins;
         self.connections_accepted -= baseline.connections_accepted;
         self.connections_rejected -= baseline.connections_rejected;
         self

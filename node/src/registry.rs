@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::UnixSeconds;
@@ -37,6 +37,7 @@ pub(crate) struct Listed {
     pub(crate) local: Address,
     activity: AtomicU8,
     last_command: AtomicU32,
+    idle: AtomicBool,
 }
 
 impl Listed {
@@ -47,6 +48,7 @@ impl Listed {
             local,
             activity: AtomicU8::new(Activity::Read as u8),
             last_command: AtomicU32::new(now.0),
+            idle: AtomicBool::new(false),
         }
     }
 
@@ -58,6 +60,15 @@ impl Listed {
     pub(crate) fn executes(&self, now: UnixSeconds) {
         self.does(Activity::Execute);
         self.last_command.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Notes that the connection is closed because nothing has come.
+    pub(crate) fn ends_idle(&self) {
+        self.idle.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended_idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
     }
 
     fn lines(&self, now: UnixSeconds) -> [(String, String); 4] {

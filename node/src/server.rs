@@ -15,14 +15,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
+use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::config::{Config, Endpoint};
+use crate::dump::Dumping;
 use crate::listener::{Incoming, Listener};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::shutdown::Drain;
 use crate::store::Store;
 use crate::stream::Socket;
+use crate::tls::TlsServer;
+use crate::watch::Watchers;
 use crate::worker::WorkerHandle;
 
 /// memcached's answer to one connection too many.
@@ -39,6 +43,11 @@ pub struct Shared {
     pub metrics: Metrics,
     pub drain: Drain,
     pub registry: Registry,
+    pub auth: Auth,
+    /// If connections are encrypted.
+    pub tls: Option<TlsServer>,
+    pub watchers: Watchers,
+    pub dumping: Dumping,
     /// Told when a connection has ended.
     pub room: Notify,
 }
@@ -95,7 +104,10 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<Listener>, (Endpoint, io::Erro
     for endpoint in &config.listen {
         let bound = match endpoint {
             Endpoint::Tcp { host, port, tls } => Listener::tcp(host, *port, *tls, config.backlog),
-            Endpoint::Udp { .. } => Ok(Vec::new()),
+            Endpoint::Udp { .. } => {
+                warn!("-U is ignored: UDP is not served");
+                Ok(Vec::new())
+            }
             Endpoint::Unix { path, mask } => {
                 Listener::unix(path, *mask, config.backlog).map(|listener| vec![listener])
             }

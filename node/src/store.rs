@@ -16,6 +16,7 @@
 mod cas;
 mod compaction;
 mod directory;
+mod dump;
 mod durability;
 mod flush;
 pub mod item;
@@ -38,6 +39,7 @@ use crate::clock::{Clock, UnixSeconds};
 use cas::CasSequence;
 use directory::Directory;
 pub use directory::DirectoryError;
+pub use dump::Entry;
 pub use durability::Durability;
 use durability::LogSyncer;
 pub use flush::FlushFigures;

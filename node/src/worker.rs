@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tracing::{debug, error};
 
 use crate::clock::UnixSeconds;
-use crate::connection::Connection;
+use crate::connection::{Connection, events};
 use crate::listener::Incoming;
 use crate::metrics::WorkerMetrics;
 use crate::registry::Listed;
@@ -126,12 +126,21 @@ impl Worker {
             socket,
             peer,
             local,
-            ..
+            tls,
         } = incoming;
         let listed = Arc::new(Listed::new(socket.fd(), peer, local, self.now()));
         let _open = OpenConnection::begin(&self.shared, Arc::clone(&listed));
-        let stream = Stream::open(socket)?;
-        Connection::new(stream, listed, Rc::clone(self)).run().await
+        let tls = self.shared.tls.as_ref().filter(|_| tls);
+        events::tell_open(&self.shared.watchers, &listed);
+        let result = match Stream::open(socket, tls).await {
+            Ok(stream) => {
+                let listed = Arc::clone(&listed);
+                Connection::new(stream, listed, Rc::clone(self)).run().await
+            }
+            Err(error) => Err(error),
+        };
+        events::tell_close(&self.shared.watchers, &listed, &result);
+        result
     }
 
     /// Returns when the worker closes.
@@ -139,7 +148,7 @@ impl Worker {
         self.closing.cancelled()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 

@@ -53,7 +53,7 @@ pub struct Flags {
         help_heading = "Serving"
     )]
     port: Option<String>,
-    /// UDP port to serve clients on; 0 is none, -1 takes a free one [default: 0]
+    /// Ignored: UDP is not served. As with memcached, the TCP port is the same if no other is given
     #[arg(
         short = 'U',
         long,

@@ -221,7 +221,6 @@ fn what_would_leave_a_node_less_protected_than_it_looks_is_refused() {
         &["-S", "-B", "ascii"],
         &["-S", "-B", "auto"],
         &["-Y", "f", "-B", "binary"],
-        &["-S", "-U", "5"],
         &["-Z"],
         &["-Z", "-o", "ssl_chain_cert=c,ssl_verify_mode=2"],
         &["-l", "notls:127.0.0.1"],

@@ -8,21 +8,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 
 use super::answers::{Answers, Waiting};
+use super::events;
 use crate::clock::UnixSeconds;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
 use crate::protocol::command::Command;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{Control, Request};
+use crate::protocol::request::{Request, Topics};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::{self, Keys};
 use crate::registry::{Activity, Listed};
-use crate::stats;
 use crate::store::item::Exptime;
-use crate::store::{Blocked, Loading, Room, Store, StoreError};
+use crate::store::{Blocked, Change, Loading, Room, Store, StoreError};
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -50,10 +51,13 @@ pub(super) struct Session {
     /// When the last command ended, which is when the next one began: one look at the clock per command.
     clocked: Instant,
     commands_this_turn: u32,
+    /// Whether the client has logged in, or need not.
+    known: bool,
 }
 
 impl Session {
     pub(super) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
+        let known = !worker.shared().auth.required();
         Self {
             stream,
             listed,
@@ -64,7 +68,21 @@ impl Session {
             now: UnixSeconds::default(),
             clocked: Instant::now(),
             commands_this_turn: 0,
+            known,
         }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    pub(super) fn set_known(&mut self) {
+        self.known = true;
+    }
+
+    /// Where the answer to the next command goes.
+    pub(super) fn out(&mut self) -> &mut BytesMut {
+        self.answers.next()
     }
 
     pub(super) fn stream(&mut self) -> &mut Stream {
@@ -86,6 +104,11 @@ impl Session {
     /// Notes what the connection does until something comes.
     pub(super) fn waits(&self, activity: Activity) {
         self.listed.does(activity);
+    }
+
+    /// Notes that the client has been silent for too long.
+    pub(super) fn note_idle(&self) {
+        self.listed.ends_idle();
     }
 
     /// What the next answer waits for, if it does.
@@ -123,16 +146,11 @@ impl Session {
             Command::Refused { refusal, reply, .. } => {
                 self.answer_at_once(Op::Other, reply, &Response::Refused(refusal));
             }
-            Command::Control {
-                control: Control::Quit,
-                ..
-            } => {
-                self.finish_waiting().await?;
-                return Ok(Flow::Close);
-            }
+            Command::Login { user, password } => self.log_in(user, password),
             Command::Control { control, reply } => {
-                let response = stats::answer(control, self.worker.shared());
-                self.answer_at_once(Op::Other, reply, &response);
+                if self.answer_control(control, reply).await? == Flow::Close {
+                    return Ok(Flow::Close);
+                }
             }
         }
         self.give_way().await?;
@@ -195,7 +213,7 @@ impl Session {
     }
 
     /// Answers a command that is not about an item.
-    fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
+    pub(super) fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
         self.record(op, response);
         reply.compose(&[], response, self.answers.next());
     }
@@ -224,7 +242,7 @@ impl Session {
     }
 
     /// Waits until everything before the next request has been answered.
-    async fn finish_waiting(&mut self) -> io::Result<()> {
+    pub(super) async fn finish_waiting(&mut self) -> io::Result<()> {
         while self.answers.is_waiting() {
             self.answer_first().await?;
         }
@@ -297,14 +315,38 @@ impl Session {
 
     /// The response, or what must come from the disk first.
     fn execute(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
+        let found = self.look_for_watchers(request);
         let response = self.respond(request)?;
+        let watchers = &self.worker.shared().watchers;
+        if let (Some(found), Some(key)) = (found, request.key()) {
+            events::tell_lookup(watchers, &self.listed, key, found);
+        }
+        events::tell(watchers, &self.listed, self.now, request, &response);
         self.record(Op::of(request), &response);
         Ok(response)
+    }
+
+    /// memcached looks an item up before it stores one, and shows that to who watches lookups.
+    fn look_for_watchers(&self, request: &Request<'_>) -> Option<bool> {
+        let watched = self.worker.shared().watchers.wants(Topics::FETCHERS);
+        let key = request
+            .key()
+            .filter(|_| watched && matches!(request, Request::Store { .. }))?;
+        let is_there = self
+            .store
+            .update(key, self.now, |item| (Change::Keep, item.is_some()));
+        // What only the disk knows is not worth waiting for.
+        is_there.ok().map(|updated| updated.result)
     }
 
     fn respond(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
         if self.worker.is_draining() {
             return Ok(Response::Refused(Refusal::Busy));
+        }
+        if matches!(request, Request::FlushAll { .. })
+            && !self.worker.shared().config.access.flush_all
+        {
+            return Ok(Response::Refused(Refusal::FlushNotAllowed));
         }
         if request.is_write() && self.store.room() == Room::None {
             return Ok(Response::Refused(Refusal::OutOfMemory));
@@ -343,7 +385,7 @@ impl Session {
         self.clocked = ended;
     }
 
-    fn metrics(&self) -> &WorkerMetrics {
+    pub(super) fn metrics(&self) -> &WorkerMetrics {
         self.worker.metrics()
     }
 }

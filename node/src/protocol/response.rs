@@ -109,6 +109,22 @@ pub enum Refusal {
     StorageFailed,
     /// Clients may not stop the node.
     ShutdownNotEnabled,
+    BadShutdownMode,
+    FlushNotAllowed,
+    DumpNotAllowed,
+    WatchNotAllowed,
+    TooManyWatchers,
+    /// Somebody else is listing the keys.
+    DumpBusy,
+    BadClass,
+    BadCrawlerSleep,
+    TlsNotEnabled,
+    /// The certificate could not be read. The log says why.
+    CertificateUnreadable,
+    Unauthenticated,
+    WrongPassword,
+    BadLogin,
+    BadLoginEnd,
     /// A meta command that is none.
     Meta(Mistake),
 }

@@ -61,10 +61,6 @@ fn places(config: &Config, listening: &[Address], lines: &mut Writer) {
         .filter_map(tcp)
         .map(|addr| addr.ip().to_string())
         .collect();
-    let udp = config.listen.iter().find_map(|endpoint| match endpoint {
-        Endpoint::Udp { port, .. } => Some(*port),
-        Endpoint::Tcp { .. } | Endpoint::Unix { .. } => None,
-    });
     let socket = config.listen.iter().find_map(|endpoint| match endpoint {
         Endpoint::Unix { path, mask } => Some((path, mask)),
         Endpoint::Tcp { .. } | Endpoint::Udp { .. } => None,
@@ -76,7 +72,8 @@ fn places(config: &Config, listening: &[Address], lines: &mut Writer) {
             .find_map(tcp)
             .map_or(0, |addr: SocketAddr| addr.port()),
     );
-    lines.put("udpport", udp.unwrap_or(0));
+    // UDP is not served.
+    lines.put("udpport", 0);
     lines.put(
         "inter",
         if hosts.is_empty() {

@@ -1,5 +1,6 @@
 //! The node from outside: real processes on free ports, real files, real signals.
 
+mod access;
 mod admin;
 mod client;
 mod command_line;
@@ -13,4 +14,6 @@ mod model;
 mod process;
 mod restarts;
 mod store;
+mod tls;
 mod transcripts;
+mod watching;
