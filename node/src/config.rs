@@ -4,9 +4,12 @@
 //! come from a file, the environment or a flag, each overriding the one before; [`layers`] brings them together.
 //! After [`Config::load`] nothing is checked again.
 
+mod access;
+mod extended;
 mod file;
 pub mod flags;
 mod layers;
+mod listen;
 mod memory;
 mod units;
 
@@ -15,21 +18,27 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
+use tracing::warn;
 
 use crate::store::{DiskQuota, Durability, StorageOptions};
 
+pub use access::{Access, Protocol, Tls, VerifyClient};
 pub use file::FileError;
 use flags::Flags;
 use layers::{Layers, Origin, Setting};
+pub use listen::{Endpoint, Host};
 use memory::MemoryPlan;
 pub use units::{ByteSize, UnitError};
 
-const DEFAULT_PORT: u16 = 11211;
-/// Nobody but this machine, until told otherwise.
-const DEFAULT_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
 const DEFAULT_DB_PATH: &str = "./data/rocksdb";
-const DEFAULT_MAX_CONNECTIONS: u64 = 10_000;
+/// memcached's defaults.
+const DEFAULT_MAX_CONNECTIONS: u64 = 1024;
+const DEFAULT_BACKLOG: u32 = 1024;
+/// Many more than memcached's 20: a command that needs no disk takes a microsecond.
+const DEFAULT_COMMANDS_PER_TURN: u32 = 128;
+const MAX_IDLE_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+const DEFAULT_WATCHER_BUFFER_KIB: u32 = 256;
 /// memcached's default; its bounds are below.
 const DEFAULT_MAX_ITEM_SIZE: ByteSize = ByteSize::mib(1);
 const MIN_MAX_ITEM_SIZE: ByteSize = ByteSize::kib(1);
@@ -56,13 +65,25 @@ const DEFAULT_WRITE_BUFFERS: i32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Where clients are served.
-    pub listen_addr: SocketAddr,
+    pub listen: Vec<Endpoint>,
+    /// Connections that may wait to be accepted, per place.
+    pub backlog: u32,
+    pub access: Access,
+    pub tls: Option<Tls>,
     /// Where `/health`, `/ready` and `/metrics` are served, if anywhere.
     pub metrics_addr: Option<SocketAddr>,
     /// Whether somebody asked for that address, so that it must be free.
     pub metrics_addr_is_set: bool,
     pub threads: usize,
     pub max_connections: u64,
+    /// Whether one connection too many is told so; otherwise it waits to be accepted.
+    pub refuse_connections: bool,
+    /// After which silence a connection is closed.
+    pub idle_timeout: Option<Duration>,
+    /// Commands of one connection in a row before others get their turn.
+    pub commands_per_turn: u32,
+    /// What may wait for one `watch`, in bytes.
+    pub watcher_buffer: usize,
     /// How long clients are told to go elsewhere before the node closes.
     pub drain: Duration,
     /// What block cache and memtables may take together.
@@ -81,6 +102,20 @@ pub enum ConfigError {
         origin: Origin,
         allowed: String,
     },
+    #[error("-o {0} is unknown; -h lists what there is")]
+    UnknownOption(String),
+    #[error("-o {0} needs a value: -o {0}=VALUE")]
+    NoValue(String),
+    #[error("-S and -Y cannot be combined: users log in with SASL, or with the text protocol")]
+    TwoWaysToLogIn,
+    #[error(
+        "-B must be binary with -S and ascii with -Y: the other protocol would ask for no user"
+    )]
+    ProtocolWithoutUsers,
+    #[error("-Z needs a certificate: -o ssl_chain_cert=FILE")]
+    NoCertificate,
+    #[error("-o ssl_verify_mode needs the authorities to verify with: -o ssl_ca_cert=FILE")]
+    NoAuthorities,
 }
 
 impl Config {
@@ -94,7 +129,11 @@ impl Config {
             file::read(path, &mut layers)?;
         }
         layers.add_environment(environment);
+        extended::add_to(&mut layers, &flags.memcached.extended)?;
         flags.add_to(&mut layers);
+        for (flag, why) in flags.memcached.ignored() {
+            warn!("{flag} is ignored: {why}");
+        }
         Self::check(&layers)
     }
 
@@ -102,13 +141,29 @@ impl Config {
         let memory = memory_budget(layers)?;
         let plan = MemoryPlan::within(memory);
         let storage = storage(layers, memory, &plan)?;
+        let (access, tls) = (access::access(layers)?, access::tls(layers)?);
+        let listen = listen::endpoints(layers, tls.is_some())?;
         Ok(Self {
-            listen_addr: listen_addr(layers)?,
+            listen,
+            backlog: number(layers, Setting::ListenBacklog, 1, 1 << 20)?.unwrap_or(DEFAULT_BACKLOG),
+            access,
+            tls,
             metrics_addr: metrics_addr(layers)?,
             metrics_addr_is_set: layers.get(Setting::MetricsAddr).is_some(),
             threads: number(layers, Setting::Threads, 1, 1024)?.unwrap_or_else(cores),
             max_connections: number(layers, Setting::MaxConnections, 1, 1_000_000)?
                 .unwrap_or(DEFAULT_MAX_CONNECTIONS),
+            refuse_connections: boolean(layers, Setting::MaxconnsFast)?.unwrap_or(true),
+            idle_timeout: duration(
+                layers,
+                Setting::IdleTimeout,
+                Duration::ZERO,
+                MAX_IDLE_TIMEOUT,
+            )?
+            .filter(|timeout| !timeout.is_zero()),
+            commands_per_turn: number(layers, Setting::MaxReqsPerEvent, 1, 1 << 20)?
+                .unwrap_or(DEFAULT_COMMANDS_PER_TURN),
+            watcher_buffer: watcher_buffer(layers)?,
             drain: duration(layers, Setting::Drain, Duration::ZERO, MAX_DRAIN)?
                 .unwrap_or(DEFAULT_DRAIN),
             memory,
@@ -168,29 +223,27 @@ fn storage(
 
 /// memcached's `-m` counts megabytes; everywhere else a size says its unit.
 fn memory_budget(layers: &Layers) -> Result<ByteSize, ConfigError> {
-    let allowed = format!("megabytes, or a size with a unit, of at least {MIN_MEMORY}");
-    let given = layers.parse(Setting::Memory, &allowed, |text| {
-        let size = match text.parse::<u64>() {
-            Ok(megabytes) => ByteSize::bytes(megabytes.checked_mul(1 << 20)?),
-            Err(_) => text.parse().ok()?,
-        };
-        (size >= MIN_MEMORY).then_some(size)
-    })?;
-    Ok(given.unwrap_or_else(|| memory::detected_budget().max(MIN_MEMORY)))
+    let given = layers.parse(
+        Setting::Memory,
+        "megabytes, or a size with a unit",
+        |text| match text.parse::<u64>() {
+            Ok(megabytes) => Some(ByteSize::bytes(megabytes.checked_mul(1 << 20)?)),
+            Err(_) => text.parse().ok(),
+        },
+    )?;
+    let Some(given) = given else {
+        return Ok(memory::detected_budget().max(MIN_MEMORY));
+    };
+    if given < MIN_MEMORY {
+        // memcached starts with any, so the node does too.
+        warn!("a node takes {MIN_MEMORY} of memory at least, not {given}");
+    }
+    Ok(given.max(MIN_MEMORY))
 }
 
-/// `-l` and `-p` each replace their half of the address.
-fn listen_addr(layers: &Layers) -> Result<SocketAddr, ConfigError> {
-    let whole = socket_addr(layers, Setting::ListenAddr)?.unwrap_or(DEFAULT_ADDR);
-    let allowed = "an IP address or localhost, with or without a port";
-    let with_ip = layers
-        .parse(Setting::ListenIp, allowed, |text| match parse_ip(text) {
-            Some(ip) => Some(SocketAddr::new(ip, whole.port())),
-            None => parse_socket_addr(text),
-        })?
-        .unwrap_or(whole);
-    let port = number(layers, Setting::Port, 0, u16::MAX)?.unwrap_or(with_ip.port());
-    Ok(SocketAddr::new(with_ip.ip(), port))
+fn watcher_buffer(layers: &Layers) -> Result<usize, ConfigError> {
+    let kib = number(layers, Setting::WatcherLogbufSize, 1, 1 << 20)?;
+    Ok(kib.unwrap_or(DEFAULT_WATCHER_BUFFER_KIB) as usize * 1024)
 }
 
 fn metrics_addr(layers: &Layers) -> Result<Option<SocketAddr>, ConfigError> {
@@ -262,7 +315,6 @@ fn socket_addr(layers: &Layers, setting: Setting) -> Result<Option<SocketAddr>, 
     )
 }
 
-/// Names are not looked up: a node listens on addresses it has.
 fn parse_socket_addr(text: &str) -> Option<SocketAddr> {
     match text.strip_prefix("localhost:") {
         Some(port) => Some(SocketAddr::new(
@@ -270,14 +322,6 @@ fn parse_socket_addr(text: &str) -> Option<SocketAddr> {
             port.parse().ok()?,
         )),
         None => text.parse().ok(),
-    }
-}
-
-fn parse_ip(text: &str) -> Option<IpAddr> {
-    if text == "localhost" {
-        Some(Ipv4Addr::LOCALHOST.into())
-    } else {
-        text.parse().ok()
     }
 }
 

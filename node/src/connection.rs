@@ -13,21 +13,26 @@
 //! served instead of filling memory. A connection that waits for its client holds no buffers. While a request waits
 //! for the disk the next ones are read and carried out; their answers keep their order in [`answers`].
 
+mod admin;
 mod answers;
+pub(crate) mod events;
 mod session;
 
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::protocol::command::Parsed;
 use crate::protocol::{binary, text};
+use crate::registry::{Activity, Listed};
+use crate::stream::Stream;
 use crate::worker::Worker;
 use session::{Flow, Session};
 
@@ -77,8 +82,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
-        let session = Session::new(stream, worker);
+    pub(crate) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
+        let session = Session::new(stream, listed, worker);
         Self {
             session,
             encoding: None,
@@ -121,11 +126,12 @@ impl Connection {
         let mut loaded = pin!(loaded);
         while self.input.len() < self.needed {
             let may_read = !self.session.is_full();
+            self.session.waits(self.activity());
             let count = tokio::select! {
                 biased;
                 () = worker.closed() => return Ok(Next::Close),
                 () = &mut loaded, if loading.is_some() => return Ok(Next::Loaded),
-                count = poll_fn(|context| self.poll_read(context)), if may_read => count?,
+                count = self.read(), if may_read => count?,
             };
             if count == 0 {
                 return Ok(Next::Close);
@@ -133,6 +139,32 @@ impl Connection {
             self.session.count_read(count);
         }
         Ok(Next::Input)
+    }
+
+    /// What the connection does while nothing comes.
+    fn activity(&self) -> Activity {
+        if self.input.is_empty() && self.discard == 0 {
+            Activity::Read
+        } else {
+            Activity::ReadValue
+        }
+    }
+
+    /// Waits for bytes as long as a connection may be silent. None have come when it has ended.
+    async fn read(&mut self) -> io::Result<usize> {
+        let worker = Rc::clone(self.session.worker());
+        let read = poll_fn(|context| self.poll_read(context));
+        let Some(patience) = worker.idle_timeout() else {
+            return read.await;
+        };
+        match timeout(patience, read).await {
+            Ok(count) => count,
+            Err(_) => {
+                worker.metrics().idle_kicks.add(1);
+                self.session.note_idle();
+                Ok(0)
+            }
+        }
     }
 
     /// Reads what has come. While nothing has, the connection goes without a buffer.
@@ -176,8 +208,9 @@ impl Connection {
             let store = self.session.store();
             let fits = |key, flags, data| store.fits(key, flags, data);
             let parsed = match encoding {
-                Encoding::Text => text::parse(input, &mut decoded, fits),
                 Encoding::Binary => binary::parse(input, fits),
+                Encoding::Text if self.session.is_known() => text::parse(input, &mut decoded, fits),
+                Encoding::Text => text::parse_login(input),
             };
             match parsed {
                 Parsed::Incomplete { needed } => {

@@ -15,19 +15,28 @@
 //! when what it promises is as durable as configured; whatever a client sends, what is kept for it is bounded.
 
 mod admin;
+pub mod auth;
 pub mod clock;
 pub mod config;
 mod connection;
 mod descriptors;
+mod dump;
 pub mod execute;
+mod listener;
 pub mod metrics;
+pub mod process;
 pub mod protocol;
+mod registry;
 pub mod server;
 pub mod shutdown;
 mod stats;
 pub mod store;
+mod stream;
+mod tls;
+mod watch;
 mod worker;
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,34 +44,46 @@ use std::time::Instant;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
+use auth::{Auth, AuthError};
 use clock::SystemClock;
-use config::Config;
+use config::{Config, Endpoint};
+use dump::Dumping;
+use listener::Address;
 use metrics::Metrics;
+use registry::Registry;
 use server::{Server, Shared};
 use shutdown::{Drain, StopSignals};
 use store::{OpenError, Store, StoreError};
+use tls::{TlsError, TlsServer};
+use watch::Watchers;
 
 /// Why the node did not start, or did not end well.
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error("cannot listen for {what} on {addr}: {source}")]
+    #[error("cannot listen for clients on {endpoint}: {source}")]
     Bind {
-        what: &'static str,
-        addr: SocketAddr,
+        endpoint: Endpoint,
         source: io::Error,
     },
+    #[error("cannot listen for metrics on {addr}: {source}")]
+    BindMetrics { addr: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("cannot start: {0}")]
     Start(io::Error),
     #[error("the database was not closed cleanly: {0}")]
     Close(StoreError),
 }
 
-/// Serves until the process is asked to stop.
-pub fn run(mut config: Config) -> Result<(), RunError> {
+/// Serves until the process is asked to stop. Calls `ready` when clients are served.
+pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
     config.max_connections = descriptors::make_room(config.max_connections, store::MAX_OPEN_FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -71,6 +92,8 @@ pub fn run(mut config: Config) -> Result<(), RunError> {
     let signals = runtime
         .block_on(async { StopSignals::catch() })
         .map_err(RunError::Start)?;
+    let auth = Auth::open(&config.access, |name| std::env::var(name).ok())?;
+    let tls = config.tls.clone().map(TlsServer::open).transpose()?;
     let opening = Instant::now();
     let clock = Arc::new(SystemClock);
     let store = Arc::new(Store::open(&config.storage, clock.clone())?);
@@ -79,36 +102,52 @@ pub fn run(mut config: Config) -> Result<(), RunError> {
         store,
         clock,
         drain: Drain::default(),
+        registry: Registry::default(),
+        auth,
+        tls,
+        watchers: Watchers::new(config.watcher_buffer),
+        dumping: Dumping::default(),
+        room: Notify::new(),
         config,
     });
     info!(elapsed = ?opening.elapsed(), "the database is open");
-    runtime.block_on(serve(&shared, signals))?;
+    runtime.block_on(serve(&shared, signals, ready))?;
     let closing = Instant::now();
     shared.store.close().map_err(RunError::Close)?;
     info!(elapsed = ?closing.elapsed(), "the database is closed");
     Ok(())
 }
 
-async fn serve(shared: &Arc<Shared>, signals: StopSignals) -> Result<(), RunError> {
+async fn serve(
+    shared: &Arc<Shared>,
+    signals: StopSignals,
+    ready: impl FnOnce(),
+) -> Result<(), RunError> {
     let config = &shared.config;
-    let server = Server::bind(Arc::clone(shared))
-        .await
-        .map_err(|source| RunError::Bind {
-            what: "clients",
-            addr: config.listen_addr,
-            source,
-        })?;
+    let listeners =
+        server::bind(config).map_err(|(endpoint, source)| RunError::Bind { endpoint, source })?;
+    let mut server = Server::start(shared, listeners).map_err(RunError::Start)?;
     if let Some(listener) = bind_admin(config).await? {
         info!(addr = %listener.local_addr().map_err(RunError::Start)?, "serving metrics");
         tokio::spawn(serve_admin(listener, Arc::clone(shared)));
     }
-    announce(shared, server.local_addr().map_err(RunError::Start)?);
+    announce(shared);
+    ready();
     tokio::select! {
-        () = server.accept() => {}
+        () = server.run() => {}
+        () = follow_certificate(shared) => {}
         () = stop_and_drain(shared, signals) => {}
     }
-    server.close();
+    server.close().await;
     Ok(())
+}
+
+/// Never returns.
+async fn follow_certificate(shared: &Shared) {
+    match &shared.tls {
+        Some(tls) => tls.follow_files().await,
+        None => pending().await,
+    }
 }
 
 /// Clients are accepted, and told busy, until the end of this.
@@ -128,11 +167,7 @@ async fn bind_admin(config: &Config) -> Result<Option<TcpListener>, RunError> {
             warn!(%addr, %error, "no metrics, health and readiness: --metrics-addr sets where");
             Ok(None)
         }
-        Err(source) => Err(RunError::Bind {
-            what: "metrics",
-            addr,
-            source,
-        }),
+        Err(source) => Err(RunError::BindMetrics { addr, source }),
     }
 }
 
@@ -142,11 +177,12 @@ async fn serve_admin(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-fn announce(shared: &Shared, addr: SocketAddr) {
+fn announce(shared: &Shared) {
     let config = &shared.config;
+    let listening = shared.registry.listeners();
     info!(
         version = stats::VERSION,
-        %addr,
+        addr = %listening.iter().map(place).collect::<Vec<_>>().join(","),
         threads = config.threads,
         db_path = %config.storage.db_path.display(),
         durability = config.storage.durability.name(),
@@ -156,5 +192,14 @@ fn announce(shared: &Shared, addr: SocketAddr) {
     );
     if let Some(path) = shared.store.set_aside() {
         warn!(set_aside = %path.display(), "this node started empty: its database did not open");
+    }
+}
+
+/// An address as it is given to a client.
+fn place(address: &Address) -> String {
+    match address {
+        Address::Tcp(addr) => addr.to_string(),
+        Address::Unix(path) => path.display().to_string(),
+        Address::Unnamed => String::new(),
     }
 }

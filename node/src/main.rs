@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use petra_node::config::flags::{Flags, LogFormat};
 use petra_node::config::{Config, ConfigError};
+use petra_node::process::{self, Role};
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 
@@ -17,11 +18,16 @@ const EXIT_CONFIG: u8 = 78;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
+    if flags.memcached.license {
+        print!("{}", include_str!("../../LICENSE"));
+        return ExitCode::SUCCESS;
+    }
     start_log(&flags);
     match run(&flags) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
-            error!("{failure:#}");
+            // Each says its source itself.
+            error!("{failure}");
             if failure.is::<ConfigError>() {
                 ExitCode::from(EXIT_CONFIG)
             } else {
@@ -31,10 +37,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(flags: &Flags) -> anyhow::Result<()> {
+fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = Config::load(flags, |name| std::env::var(name).ok())?;
-    petra_node::run(config)?;
-    Ok(())
+    match process::prepare(&flags.memcached, &config, flags.verbose > 0)? {
+        Role::Serve(process) => petra_node::run(config, || process.ready())?,
+        Role::Done(code) => return Ok(code),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Logs go to standard error, as memcached's do.

@@ -130,7 +130,12 @@ impl Outcome {
             Response::Stored { .. } => Self::Stored,
             Response::NotStored => Self::NotStored,
             Response::Exists => Self::Exists,
-            Response::Ok | Response::Version(_) | Response::Stats(_) | Response::Reset => Self::Ok,
+            Response::Ok
+            | Response::Version(_)
+            | Response::Mechanisms
+            | Response::Authenticated
+            | Response::Stats(_)
+            | Response::Reset => Self::Ok,
             Response::Refused(refusal) => match refusal {
                 Refusal::TooLarge => Self::TooLarge,
                 Refusal::Busy => Self::Busy,
@@ -145,6 +150,20 @@ impl Outcome {
                 | Refusal::BadDataChunk
                 | Refusal::NotANumber
                 | Refusal::ShutdownNotEnabled
+                | Refusal::BadShutdownMode
+                | Refusal::FlushNotAllowed
+                | Refusal::DumpNotAllowed
+                | Refusal::WatchNotAllowed
+                | Refusal::TooManyWatchers
+                | Refusal::DumpBusy
+                | Refusal::BadClass
+                | Refusal::BadCrawlerSleep
+                | Refusal::TlsNotEnabled
+                | Refusal::CertificateUnreadable
+                | Refusal::Unauthenticated
+                | Refusal::WrongPassword
+                | Refusal::BadLogin
+                | Refusal::BadLoginEnd
                 | Refusal::Meta(_) => Self::ClientError,
             },
         }
@@ -162,6 +181,14 @@ pub struct WorkerMetrics {
     latency: [Histogram; OPS],
     pub bytes_read: Counter,
     pub bytes_written: Counter,
+    /// Connections that had their turn for long enough.
+    pub yields: Counter,
+    /// Connections closed because they were silent.
+    pub idle_kicks: Counter,
+    /// Attempts with a wrong user or password.
+    pub login_failures: Counter,
+    /// Attempts to log in.
+    pub logins: Counter,
 }
 
 impl WorkerMetrics {
@@ -222,6 +249,10 @@ impl Metrics {
             }
             totals.bytes_read += worker.bytes_read.get();
             totals.bytes_written += worker.bytes_written.get();
+            totals.yields += worker.yields.get();
+            totals.idle_kicks += worker.idle_kicks.get();
+            totals.login_failures += worker.login_failures.get();
+            totals.logins += worker.logins.get();
         }
         totals
     }
@@ -252,6 +283,10 @@ pub struct Totals {
     commands: [[u64; OUTCOMES]; OPS],
     pub bytes_read: u64,
     pub bytes_written: u64,
+    pub yields: u64,
+    pub idle_kicks: u64,
+    pub login_failures: u64,
+    pub logins: u64,
     pub connections_accepted: u64,
     pub connections_rejected: u64,
 }
@@ -274,6 +309,10 @@ impl Totals {
         }
         self.bytes_read -= baseline.bytes_read;
         self.bytes_written -= baseline.bytes_written;
+        self.yields -= baseline.yields;
+        self.idle_kicks -= baseline.idle_kicks;
+        self.login_failures -= baseline.login_failures;
+        self.logins -= baseline.logins;
         self.connections_accepted -= baseline.connections_accepted;
         self.connections_rejected -= baseline.connections_rejected;
         self

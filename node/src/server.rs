@@ -1,25 +1,32 @@
 //! Accepting clients and handing them to the workers in turn.
 //!
-//! Owns the listener, the connection limit and the worker threads. What a connection says is not looked at.
+//! Owns the listeners, the connection limit and the worker threads. What a connection says is not looked at.
 //!
 //! mcrouter opens few connections and keeps them, so that only handing them out in turn gives every worker its share.
 
-use std::io;
-use std::net::SocketAddr;
+use std::future::pending;
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
+use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
+use crate::dump::Dumping;
+use crate::listener::{Incoming, Listener};
 use crate::metrics::Metrics;
+use crate::registry::Registry;
 use crate::shutdown::Drain;
 use crate::store::Store;
+use crate::stream::Socket;
+use crate::tls::TlsServer;
+use crate::watch::Watchers;
 use crate::worker::WorkerHandle;
 
 /// memcached's answer to one connection too many.
@@ -35,49 +42,97 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     pub metrics: Metrics,
     pub drain: Drain,
+    pub registry: Registry,
+    pub auth: Auth,
+    /// If connections are encrypted.
+    pub tls: Option<TlsServer>,
+    pub watchers: Watchers,
+    pub dumping: Dumping,
+    /// Told when a connection has ended.
+    pub room: Notify,
 }
 
-/// A bound listener and running workers.
+/// Running listeners and workers.
 pub struct Server {
-    shared: Arc<Shared>,
-    listener: TcpListener,
+    listeners: JoinSet<()>,
     workers: Vec<WorkerHandle>,
 }
 
 impl Server {
-    pub async fn bind(shared: Arc<Shared>) -> io::Result<Self> {
-        let listener = TcpListener::bind(shared.config.listen_addr).await?;
+    /// Starts the workers, and tasks that accept clients.
+    pub(crate) fn start(shared: &Arc<Shared>, listeners: Vec<Listener>) -> io::Result<Self> {
         let workers = (0..shared.config.threads)
-            .map(|index| WorkerHandle::start(Arc::clone(&shared), index))
-            .collect::<io::Result<_>>()?;
+            .map(|index| WorkerHandle::start(Arc::clone(shared), index))
+            .collect::<io::Result<Vec<_>>>()?;
+        let acceptor = Arc::new(Acceptor {
+            shared: Arc::clone(shared),
+            workers: workers.iter().map(WorkerHandle::connections).collect(),
+            turn: AtomicUsize::new(0),
+        });
+        let mut tasks = JoinSet::new();
+        for listener in listeners {
+            shared
+                .registry
+                .add_listener(listener.fd(), listener.address()?);
+            let acceptor = Arc::clone(&acceptor);
+            tasks.spawn(async move { acceptor.accept_from(&listener).await });
+        }
         Ok(Self {
-            shared,
-            listener,
+            listeners: tasks,
             workers,
         })
     }
 
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Never returns: clients are accepted all the time.
+    pub async fn run(&mut self) {
+        while self.listeners.join_next().await.is_some() {}
+        pending().await
     }
 
-    /// Accepts clients for as long as it is polled.
-    pub async fn accept(&self) {
-        let mut turns = self.workers.iter().cycle();
+    /// Closes the listeners and all connections, when the answers that are under way have been sent.
+    pub async fn close(mut self) {
+        self.listeners.shutdown().await;
+        for worker in self.workers {
+            worker.close();
+        }
+    }
+}
+
+/// Opens everything that `config` says to listen on, or says what could not be.
+pub(crate) fn bind(config: &Config) -> Result<Vec<Listener>, (Endpoint, io::Error)> {
+    let mut listeners = Vec::new();
+    for endpoint in &config.listen {
+        let bound = match endpoint {
+            Endpoint::Tcp { host, port, tls } => Listener::tcp(host, *port, *tls, config.backlog),
+            Endpoint::Udp { .. } => {
+                warn!("-U is ignored: UDP is not served");
+                Ok(Vec::new())
+            }
+            Endpoint::Unix { path, mask } => {
+                Listener::unix(path, *mask, config.backlog).map(|listener| vec![listener])
+            }
+        };
+        listeners.extend(bound.map_err(|error| (endpoint.clone(), error))?);
+    }
+    Ok(listeners)
+}
+
+/// What the tasks that accept have in common.
+struct Acceptor {
+    shared: Arc<Shared>,
+    workers: Vec<mpsc::UnboundedSender<Incoming>>,
+    turn: AtomicUsize,
+}
+
+impl Acceptor {
+    async fn accept_from(&self, listener: &Listener) {
         let mut backoff = ACCEPT_BACKOFF;
         loop {
-            match self.listener.accept().await {
-                Ok((stream, peer)) => {
+            self.wait_for_room().await;
+            match listener.accept().await {
+                Ok(incoming) => {
                     backoff = ACCEPT_BACKOFF;
-                    if let (Some(stream), Some(worker)) = (self.admit(stream), turns.next())
-                        && let Err(error) = hand_over(worker, stream)
-                    {
-                        self.shared
-                            .metrics
-                            .connections_open
-                            .fetch_sub(1, Ordering::Relaxed);
-                        debug!(%peer, %error, "cannot hand a connection over");
-                    }
+                    self.admit(incoming);
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
@@ -88,38 +143,39 @@ impl Server {
         }
     }
 
-    /// Closes the listener and all connections, when the answers that are under way have been sent.
-    pub fn close(self) {
-        drop(self.listener);
-        for worker in self.workers {
-            worker.close();
+    /// Where nobody is refused, clients wait in the backlog.
+    async fn wait_for_room(&self) {
+        while !self.shared.config.refuse_connections && self.is_full() {
+            self.shared.room.notified().await;
         }
     }
 
-    /// Counts the connection in, or tells it that there are too many.
-    fn admit(&self, stream: TcpStream) -> Option<TcpStream> {
+    fn is_full(&self) -> bool {
+        let open = self.shared.metrics.connections_open.load(Ordering::Relaxed);
+        open >= self.shared.config.max_connections
+    }
+
+    /// Counts the connection in and hands it to the next worker, or tells it that there are too many.
+    fn admit(&self, incoming: Incoming) {
         let metrics = &self.shared.metrics;
         metrics.connections_accepted.fetch_add(1, Ordering::Relaxed);
-        let open = metrics.connections_open.fetch_add(1, Ordering::Relaxed);
-        if open < self.shared.config.max_connections {
-            return Some(stream);
+        if self.is_full() {
+            metrics.connections_rejected.fetch_add(1, Ordering::Relaxed);
+            return refuse(incoming.socket);
         }
-        metrics.connections_open.fetch_sub(1, Ordering::Relaxed);
-        metrics.connections_rejected.fetch_add(1, Ordering::Relaxed);
-        refuse(stream);
-        None
+        metrics.connections_open.fetch_add(1, Ordering::Relaxed);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.workers.len();
+        if self.workers[turn].send(incoming).is_err() {
+            metrics.connections_open.fetch_sub(1, Ordering::Relaxed);
+            debug!("a connection came while the workers close");
+        }
     }
-}
-
-fn hand_over(worker: &WorkerHandle, stream: TcpStream) -> io::Result<()> {
-    worker
-        .serve(stream.into_std()?)
-        .map_err(|_| io::Error::other("the worker is gone"))
 }
 
 /// The line fits into the socket's empty buffer, so that there is nothing to wait for.
-fn refuse(mut stream: TcpStream) {
-    tokio::spawn(async move {
-        let _ = stream.write_all(TOO_MANY_CONNECTIONS).await;
-    });
+fn refuse(socket: Socket) {
+    let _ = match socket {
+        Socket::Tcp(mut socket) => socket.write_all(TOO_MANY_CONNECTIONS),
+        Socket::Unix(mut socket) => socket.write_all(TOO_MANY_CONNECTIONS),
+    };
 }

@@ -43,6 +43,8 @@ impl Drain {
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// memcached's signal to stop gracefully, as a node always does.
+    user1: Signal,
 }
 
 impl StopSignals {
@@ -51,6 +53,7 @@ impl StopSignals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            user1: signal(SignalKind::user_defined1())?,
         })
     }
 
@@ -70,6 +73,7 @@ impl StopSignals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = self.user1.recv() => "SIGUSR1",
         }
     }
 }

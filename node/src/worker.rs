@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::TcpStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,10 +20,13 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tracing::{debug, error};
 
 use crate::clock::UnixSeconds;
-use crate::connection::Connection;
+use crate::connection::{Connection, events};
+use crate::listener::Incoming;
 use crate::metrics::WorkerMetrics;
+use crate::registry::Listed;
 use crate::server::Shared;
 use crate::store::{Store, StoreError};
+use crate::stream::Stream;
 
 /// Buffers kept for the next connection that has something to say, for what it says and for the answer. More are
 /// in use only while clients are in the middle of a request, or slow to read.
@@ -46,7 +48,7 @@ pub(crate) struct Worker {
 
 /// The way to a worker thread. Dropping it closes the worker's connections.
 pub(crate) struct WorkerHandle {
-    connections: mpsc::UnboundedSender<TcpStream>,
+    connections: mpsc::UnboundedSender<Incoming>,
     thread: JoinHandle<()>,
 }
 
@@ -70,12 +72,13 @@ impl WorkerHandle {
         })
     }
 
-    /// Hands a connection over. Gives it back if the worker is gone.
-    pub(crate) fn serve(&self, stream: TcpStream) -> Result<(), TcpStream> {
-        self.connections.send(stream).map_err(|rejected| rejected.0)
+    /// Where connections are handed over.
+    pub(crate) fn connections(&self) -> mpsc::UnboundedSender<Incoming> {
+        self.connections.clone()
     }
 
-    /// Closes the worker's connections, once what they are being answered is sent, and ends the thread.
+    /// Closes the worker's connections, once what they are being answered is sent, and ends the thread. Nobody else may
+    /// still be able to hand connections over.
     pub(crate) fn close(self) {
         drop(self.connections);
         if self.thread.join().is_err() {
@@ -95,14 +98,14 @@ impl Worker {
         }
     }
 
-    async fn serve(self: Rc<Self>, mut incoming: mpsc::UnboundedReceiver<TcpStream>) {
+    async fn serve(self: Rc<Self>, mut arriving: mpsc::UnboundedReceiver<Incoming>) {
         // Each connection holds a sender: the channel ends when the last of them has.
         let (connection_guard, mut all_gone) = mpsc::channel::<()>(1);
-        while let Some(stream) = incoming.recv().await {
+        while let Some(incoming) = arriving.recv().await {
             let guard = connection_guard.clone();
             let worker = Rc::clone(&self);
             tokio::task::spawn_local(async move {
-                if let Err(error) = worker.serve_one(stream).await {
+                if let Err(error) = worker.serve_one(incoming).await {
                     debug!(%error, "a connection was lost");
                 }
                 drop(guard);
@@ -118,11 +121,26 @@ impl Worker {
         }
     }
 
-    async fn serve_one(self: &Rc<Self>, stream: TcpStream) -> io::Result<()> {
-        let _open = OpenConnection(&self.shared);
-        let stream = tokio::net::TcpStream::from_std(stream)?;
-        stream.set_nodelay(true)?;
-        Connection::new(stream, Rc::clone(self)).run().await
+    async fn serve_one(self: &Rc<Self>, incoming: Incoming) -> io::Result<()> {
+        let Incoming {
+            socket,
+            peer,
+            local,
+            tls,
+        } = incoming;
+        let listed = Arc::new(Listed::new(socket.fd(), peer, local, self.now()));
+        let _open = OpenConnection::begin(&self.shared, Arc::clone(&listed));
+        let tls = self.shared.tls.as_ref().filter(|_| tls);
+        events::tell_open(&self.shared.watchers, &listed);
+        let result = match Stream::open(socket, tls).await {
+            Ok(stream) => {
+                let listed = Arc::clone(&listed);
+                Connection::new(stream, listed, Rc::clone(self)).run().await
+            }
+            Err(error) => Err(error),
+        };
+        events::tell_close(&self.shared.watchers, &listed, &result);
+        result
     }
 
     /// Returns when the worker closes.
@@ -130,7 +148,7 @@ impl Worker {
         self.closing.cancelled()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -144,6 +162,14 @@ impl Worker {
 
     pub(crate) fn now(&self) -> UnixSeconds {
         self.shared.clock.now()
+    }
+
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        self.shared.config.idle_timeout
+    }
+
+    pub(crate) fn commands_per_turn(&self) -> u32 {
+        self.shared.config.commands_per_turn
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -172,14 +198,26 @@ impl Worker {
     }
 }
 
-/// Counts a connection out when it ends; the acceptor has counted it in.
-struct OpenConnection<'a>(&'a Shared);
+/// Lists a connection while it is open, and counts it out when it ends; the acceptor has counted it in.
+struct OpenConnection<'a> {
+    shared: &'a Shared,
+    listed: Arc<Listed>,
+}
+
+impl<'a> OpenConnection<'a> {
+    fn begin(shared: &'a Shared, listed: Arc<Listed>) -> Self {
+        shared.registry.add(Arc::clone(&listed));
+        Self { shared, listed }
+    }
+}
 
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
-        self.0
+        self.shared.registry.remove(&self.listed);
+        self.shared
             .metrics
             .connections_open
             .fetch_sub(1, Ordering::Relaxed);
+        self.shared.room.notify_one();
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, layers: &mut Layers) -> Result<(), FileError> {
             return Err(FileError::Shape {
                 path: path.to_path_buf(),
                 name: section.clone(),
-                expected: "below [server], [storage] or [metrics]",
+                expected: "below [server], [access], [tls], [storage] or [metrics]",
             });
         };
         for (key, value) in entries {
@@ -116,7 +116,9 @@ fn known_keys(section: &str) -> String {
         .filter(|(known, _)| *known == section)
         .map(|(_, key)| key);
     match keys.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => "nothing, the sections are server, storage and metrics".into(),
+        none if none.is_empty() => {
+            "nothing, the sections are server, access, tls, storage and metrics".into()
+        }
         keys => keys,
     }
 }

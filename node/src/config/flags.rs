@@ -1,13 +1,19 @@
 //! The command line.
 //!
 //! Owns the flags and their help. Values stay text here: what they mean is checked with those of the file and of
-//! the environment. The one-letter flags are memcached's.
+//! the environment. The one-letter flags are memcached's, as are their long names; [`access`] and [`memcached`] have
+//! those that are about nothing else.
+
+mod access;
+mod memcached;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueEnum};
 
 use super::layers::{Layers, Origin, Setting};
+pub use access::AccessFlags;
+pub use memcached::MemcachedFlags;
 
 /// A memcached that remembers: serves memcached's protocol and keeps the items in RocksDB.
 ///
@@ -29,21 +35,82 @@ pub struct Flags {
     /// Address to serve clients on [default: 127.0.0.1:11211]
     #[arg(long, value_name = "IP:PORT", help_heading = "Serving")]
     listen_addr: Option<String>,
-    /// IP address to serve clients on, with or without a port
-    #[arg(short = 'l', value_name = "IP", help_heading = "Serving")]
-    listen_ip: Option<String>,
-    /// TCP port to serve clients on; 0 takes a free one
-    #[arg(short = 'p', value_name = "PORT", help_heading = "Serving")]
+    /// Addresses and names to serve clients on, with or without a port; * is all. With TLS, notls:ADDRESS is
+    /// without. May be given several times
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "ADDRESS,...",
+        help_heading = "Serving"
+    )]
+    listen: Vec<String>,
+    /// TCP port to serve clients on; 0 is none, -1 takes a free one
+    #[arg(
+        short = 'p',
+        long,
+        value_name = "PORT",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
     port: Option<String>,
-    /// UDP port: only 0, there is no UDP
-    #[arg(short = 'U', value_name = "PORT", value_parser = ["0"], help_heading = "Serving")]
+    /// Ignored: UDP is not served. As with memcached, the TCP port is the same if no other is given
+    #[arg(
+        short = 'U',
+        long,
+        value_name = "PORT",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
     udp_port: Option<String>,
-    /// Clients that may be connected at a time [default: 10000]
-    #[arg(short = 'c', long, value_name = "NUMBER", help_heading = "Serving")]
+    /// Unix socket to serve clients on, instead of the network
+    #[arg(short = 's', long, value_name = "FILE", help_heading = "Serving")]
+    unix_socket: Option<String>,
+    /// Access to the Unix socket, in octal [default: 700]
+    #[arg(short = 'a', long, value_name = "MASK", help_heading = "Serving")]
+    unix_mask: Option<String>,
+    /// Connections that may wait to be accepted [default: 1024]
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
+    listen_backlog: Option<String>,
+    /// Clients that may be connected at a time [default: 1024]
+    #[arg(
+        short = 'c',
+        long,
+        alias = "conn-limit",
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
     max_connections: Option<String>,
+    /// Close connections that say nothing for so long; 0 is never [default: 0]
+    #[arg(long, value_name = "TIME", help_heading = "Serving")]
+    idle_timeout: Option<String>,
     /// Worker threads [default: one per core]
-    #[arg(short = 't', long, value_name = "NUMBER", help_heading = "Serving")]
+    #[arg(
+        short = 't',
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
     threads: Option<String>,
+    /// Commands of one connection in a row before others get their turn [default: 128]
+    #[arg(
+        short = 'R',
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        help_heading = "Serving"
+    )]
+    max_reqs_per_event: Option<String>,
+    /// What clients may speak: ascii, binary, or auto for both [default: auto]
+    #[arg(short = 'B', long, value_name = "NAME", help_heading = "Serving")]
+    protocol: Option<String>,
     /// Largest item, counted as memcached does: value, key and about 60 bytes [default: 1m]
     #[arg(short = 'I', long, value_name = "SIZE", help_heading = "Serving")]
     max_item_size: Option<String>,
@@ -70,7 +137,13 @@ pub struct Flags {
     keep_for: Option<String>,
     /// Memory for items, caches and write buffers, in megabytes or with a unit [default: half of the container's
     /// limit; without one a quarter of the machine's memory, at most 1g]
-    #[arg(short = 'm', long, value_name = "MEGABYTES", help_heading = "Storage")]
+    #[arg(
+        short = 'm',
+        long,
+        alias = "memory-limit",
+        value_name = "MEGABYTES",
+        help_heading = "Storage"
+    )]
     memory: Option<String>,
     /// Items that are served without the disk [default: three quarters of the memory]
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
@@ -101,7 +174,7 @@ pub struct Flags {
     #[arg(long, value_name = "BOOL", help_heading = "Observing")]
     metrics_enabled: Option<String>,
     /// Log more: -v connections that are lost, -vv everything. RUST_LOG sets it in detail
-    #[arg(short = 'v', action = ArgAction::Count, help_heading = "Observing")]
+    #[arg(short = 'v', long, action = ArgAction::Count, help_heading = "Observing")]
     pub verbose: u8,
     /// How log lines are written
     #[arg(
@@ -112,6 +185,11 @@ pub struct Flags {
         help_heading = "Observing"
     )]
     pub log_format: LogFormat,
+
+    #[command(flatten)]
+    pub(super) access: AccessFlags,
+    #[command(flatten)]
+    pub memcached: MemcachedFlags,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -123,10 +201,21 @@ pub enum LogFormat {
 
 impl Flags {
     pub(super) fn add_to(&self, layers: &mut Layers) {
+        if !self.listen.is_empty() {
+            let flag = Setting::Listen.flag();
+            layers.put(Setting::Listen, self.listen.join(","), Origin::Flag(flag));
+        }
+        self.access.add_to(layers);
         let given = [
             (Setting::ListenAddr, &self.listen_addr),
-            (Setting::ListenIp, &self.listen_ip),
             (Setting::Port, &self.port),
+            (Setting::UdpPort, &self.udp_port),
+            (Setting::UnixSocket, &self.unix_socket),
+            (Setting::UnixMask, &self.unix_mask),
+            (Setting::ListenBacklog, &self.listen_backlog),
+            (Setting::IdleTimeout, &self.idle_timeout),
+            (Setting::MaxReqsPerEvent, &self.max_reqs_per_event),
+            (Setting::Protocol, &self.protocol),
             (Setting::MaxConnections, &self.max_connections),
             (Setting::Threads, &self.threads),
             (Setting::MaxItemSize, &self.max_item_size),

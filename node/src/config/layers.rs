@@ -35,16 +35,46 @@ macro_rules! settings {
     };
 }
 
-// Port and ListenIp have no name in the environment: Kubernetes puts PETRACACHE_PORT=tcp://... into every pod
-// beside a Service named petracache.
+// Port has no name in the environment: Kubernetes puts PETRACACHE_PORT=tcp://... into every pod beside a Service named
+// petracache. Listen takes everything that the address of ListenAddr can say, and more.
 settings! {
     ListenAddr { Some(("server", "listen_addr")), Some("PETRACACHE_LISTEN_ADDR"), "--listen-addr" }
-    ListenIp { None, None, "-l" }
+    Listen { Some(("server", "listen")), Some("PETRACACHE_LISTEN"), "--listen" }
     Port { None, None, "-p" }
+    UdpPort { Some(("server", "udp_port")), Some("PETRACACHE_UDP_PORT"), "--udp-port" }
+    UnixSocket { Some(("server", "unix_socket")), Some("PETRACACHE_UNIX_SOCKET"), "--unix-socket" }
+    UnixMask { Some(("server", "unix_mask")), Some("PETRACACHE_UNIX_MASK"), "--unix-mask" }
+    ListenBacklog { Some(("server", "listen_backlog")), Some("PETRACACHE_LISTEN_BACKLOG"), "--listen-backlog" }
+    IdleTimeout { Some(("server", "idle_timeout")), Some("PETRACACHE_IDLE_TIMEOUT"), "--idle-timeout" }
+    MaxReqsPerEvent {
+        Some(("server", "max_reqs_per_event")),
+        Some("PETRACACHE_MAX_REQS_PER_EVENT"),
+        "--max-reqs-per-event"
+    }
+    Protocol { Some(("server", "protocol")), Some("PETRACACHE_PROTOCOL"), "--protocol" }
+    MaxconnsFast { Some(("server", "maxconns_fast")), None, "-o maxconns_fast" }
+    WatcherLogbufSize { Some(("server", "watcher_logbuf_size")), None, "-o watcher_logbuf_size" }
     Threads { Some(("server", "threads")), Some("PETRACACHE_THREADS"), "--threads" }
     MaxConnections { Some(("server", "max_connections")), Some("PETRACACHE_MAX_CONNECTIONS"), "--max-connections" }
     MaxItemSize { Some(("server", "max_item_size")), Some("PETRACACHE_MAX_ITEM_SIZE"), "--max-item-size" }
     Drain { Some(("server", "drain")), Some("PETRACACHE_DRAIN"), "--drain" }
+    EnableShutdown { Some(("access", "enable_shutdown")), Some("PETRACACHE_ENABLE_SHUTDOWN"), "--enable-shutdown" }
+    DisableFlushAll {
+        Some(("access", "disable_flush_all")),
+        Some("PETRACACHE_DISABLE_FLUSH_ALL"),
+        "--disable-flush-all"
+    }
+    DisableDumping { Some(("access", "disable_dumping")), Some("PETRACACHE_DISABLE_DUMPING"), "--disable-dumping" }
+    DisableWatch { Some(("access", "disable_watch")), Some("PETRACACHE_DISABLE_WATCH"), "--disable-watch" }
+    AuthFile { Some(("access", "auth_file")), Some("PETRACACHE_AUTH_FILE"), "--auth-file" }
+    EnableSasl { Some(("access", "enable_sasl")), Some("PETRACACHE_ENABLE_SASL"), "--enable-sasl" }
+    EnableSsl { Some(("tls", "enable_ssl")), Some("PETRACACHE_ENABLE_SSL"), "--enable-ssl" }
+    SslChainCert { Some(("tls", "ssl_chain_cert")), None, "-o ssl_chain_cert" }
+    SslKey { Some(("tls", "ssl_key")), None, "-o ssl_key" }
+    SslCaCert { Some(("tls", "ssl_ca_cert")), None, "-o ssl_ca_cert" }
+    SslVerifyMode { Some(("tls", "ssl_verify_mode")), None, "-o ssl_verify_mode" }
+    SslMinVersion { Some(("tls", "ssl_min_version")), None, "-o ssl_min_version" }
+    SslSessionCache { Some(("tls", "ssl_session_cache")), None, "-o ssl_session_cache" }
     DbPath { Some(("storage", "db_path")), Some("PETRACACHE_DB_PATH"), "--db-path" }
     Durability { Some(("storage", "durability")), Some("PETRACACHE_DURABILITY"), "--durability" }
     FlushInterval { Some(("storage", "flush_interval")), Some("PETRACACHE_FLUSH_INTERVAL"), "--flush-interval" }

@@ -32,6 +32,12 @@ fn loaded(args: &[&str], environment: &[(&str, &str)], file: &str) -> Config {
     load(args, environment, file).expect("a good configuration")
 }
 
+/// Where clients would be served.
+fn places(config: &Config) -> String {
+    let places: Vec<_> = config.listen.iter().map(Endpoint::to_string).collect();
+    places.join("; ")
+}
+
 /// The file of the first documentation, which must go on working.
 const FIRST_FILE: &str = r#"
 [server]
@@ -58,7 +64,7 @@ listen_addr = "127.0.0.1:9090"
 #[test]
 fn the_first_documented_file_and_environment_still_work() {
     let config = loaded(&[], &[], FIRST_FILE);
-    assert_eq!(config.listen_addr.to_string(), "127.0.0.1:11222");
+    assert_eq!(places(&config), "127.0.0.1, TCP port 11222");
     assert_eq!(config.metrics_addr.map(|addr| addr.port()), Some(9090));
     assert_eq!(config.storage.block_cache_size, 1 << 30);
     assert_eq!(config.storage.write_buffer_size, 64 << 20);
@@ -70,7 +76,7 @@ fn the_first_documented_file_and_environment_still_work() {
         ("PETRACACHE_METRICS_ENABLED", "false"),
     ];
     let config = loaded(&[], &environment, FIRST_FILE);
-    assert_eq!(config.listen_addr.to_string(), "0.0.0.0:11333");
+    assert_eq!(places(&config), "0.0.0.0, TCP port 11333");
     assert_eq!(config.max_connections, 5);
     assert_eq!(config.storage.db_path.to_str(), Some("/data/db"));
     assert_eq!(config.metrics_addr, None);
@@ -88,22 +94,144 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file() {
 #[test]
 fn memcacheds_flags_mean_what_they_mean_there() {
     let args = [
-        "-p", "11333", "-l", "0.0.0.0", "-m", "128", "-c", "7", "-t", "3", "-I", "2m", "-U", "0",
+        "-p",
+        "11333",
+        "-l",
+        "0.0.0.0",
+        "-m",
+        "128",
+        "-c",
+        "7",
+        "-t",
+        "3",
+        "-I",
+        "2m",
+        "-U",
+        "0",
         "-vv",
+        "-o",
+        "idle_timeout=3",
+        "-R",
+        "20",
+        "-B",
+        "ascii",
+        "-A",
+        "-F",
+        "-b",
+        "5",
     ];
     let config = loaded(&args, &[], "");
-    assert_eq!(config.listen_addr.to_string(), "0.0.0.0:11333");
+    assert_eq!(places(&config), "0.0.0.0, TCP port 11333");
     assert_eq!(config.memory, ByteSize::mib(128));
     assert_eq!((config.max_connections, config.threads), (7, 3));
     assert_eq!(config.storage.max_item_size, 2 << 20);
-    let listening = |args| loaded(args, &[], "").listen_addr.to_string();
-    assert_eq!(listening(&["-l", "localhost"]), "127.0.0.1:11211");
-    assert_eq!(listening(&["-l", "localhost:5"]), "127.0.0.1:5");
-    assert_eq!(listening(&["-l", "::1"]), "[::1]:11211");
-    assert_eq!(listening(&["-l", "[::1]:5"]), "[::1]:5");
+    assert_eq!(config.commands_per_turn, 20);
+    assert_eq!(config.idle_timeout, Some(Duration::from_secs(3)));
+    assert_eq!(config.access.protocol, Protocol::Ascii);
+    assert!(config.access.shutdown && !config.access.flush_all);
+    let limits = loaded(&["--conn-limit=9", "--memory-limit=64"], &[], "");
     assert_eq!(
-        listening(&["--listen-addr", "10.0.0.1:5", "-p", "6"]),
-        "10.0.0.1:6"
+        (limits.max_connections, limits.memory),
+        (9, ByteSize::mib(64))
+    );
+    assert_eq!(loaded(&["-m", "2"], &[], "").memory, MIN_MEMORY);
+}
+
+#[test]
+fn where_to_listen_is_said_as_to_memcached() {
+    let listening = |args: &[&str]| places(&loaded(args, &[], ""));
+    let cases: [(&[&str], &str); 12] = [
+        (&[], "127.0.0.1, TCP port 11211"),
+        (&["-l", "localhost"], "localhost, TCP port 11211"),
+        (&["-l", "localhost:5"], "localhost, TCP port 5"),
+        (&["-l", "::1", "-p", "6"], "::1, TCP port 6"),
+        (
+            &["-l", "[::1]:5,*", "-p", "6"],
+            "::1, TCP port 5; *, TCP port 6",
+        ),
+        (
+            &["-l", "a", "-l", "b:5"],
+            "a, TCP port 11211; b, TCP port 5",
+        ),
+        (
+            &["--listen-addr", "10.0.0.1:5", "-p", "6"],
+            "10.0.0.1, TCP port 6",
+        ),
+        (&["-p", "-1"], "127.0.0.1, TCP port 0"),
+        (&["-p", "0"], ""),
+        (&["-U", "5"], "127.0.0.1, TCP port 5; 127.0.0.1, UDP port 5"),
+        (
+            &["-p", "6", "-U", "5"],
+            "127.0.0.1, TCP port 6; 127.0.0.1, UDP port 5",
+        ),
+        (&["-p", "6", "-U", "5", "-s", "/tmp/s"], "/tmp/s"),
+    ];
+    for (args, expected) in cases {
+        assert_eq!(listening(args), expected, "{args:?}");
+    }
+    let socket = loaded(&["-s", "/tmp/s", "-a", "777"], &[], "")
+        .listen
+        .remove(0);
+    assert!(matches!(socket, Endpoint::Unix { mask: 0o777, .. }));
+}
+
+#[test]
+fn extended_options_are_read_from_every_list_and_unknown_ones_refused() {
+    let args = [
+        "-Z",
+        "-o",
+        "ssl_chain_cert=c,ssl_verify_mode=2,slab_chunk_max=1024",
+        "-o",
+        "ssl_ca_cert=ca",
+        "-o",
+        "no_maxconns_fast,hashpower=20,,ssl_min_version=3",
+        "-l",
+        "notls:a:5,b",
+    ];
+    let config = loaded(&args, &[], "");
+    let tls = config.tls.expect("TLS");
+    assert_eq!(
+        (tls.chain_cert.to_str(), tls.verify, tls.only_1_3),
+        (Some("c"), VerifyClient::Require, true)
+    );
+    assert!(!config.refuse_connections);
+    let encrypted = config
+        .listen
+        .iter()
+        .map(|place| matches!(place, Endpoint::Tcp { tls: true, .. }));
+    assert_eq!(encrypted.collect::<Vec<_>>(), [false, true]);
+    for (args, message) in [
+        (
+            ["-o", "nonsense"],
+            "-o nonsense is unknown; -h lists what there is",
+        ),
+        (
+            ["-o", "idle_timeout"],
+            "-o idle_timeout needs a value: -o idle_timeout=VALUE",
+        ),
+    ] {
+        assert_eq!(load(&args, &[], "").expect_err(message), message);
+    }
+}
+
+#[test]
+fn what_would_leave_a_node_less_protected_than_it_looks_is_refused() {
+    for args in [
+        &["-S", "-Y", "f"][..],
+        &["-S", "-B", "ascii"],
+        &["-S", "-B", "auto"],
+        &["-Y", "f", "-B", "binary"],
+        &["-Z"],
+        &["-Z", "-o", "ssl_chain_cert=c,ssl_verify_mode=2"],
+        &["-l", "notls:127.0.0.1"],
+        &["-B", "http"],
+    ] {
+        load(args, &[], "").expect_err(&format!("{args:?}"));
+    }
+    assert_eq!(loaded(&["-S"], &[], "").access.protocol, Protocol::Binary);
+    assert_eq!(
+        loaded(&["-Y", "f"], &[], "").access.protocol,
+        Protocol::Ascii
     );
 }
 
@@ -125,9 +253,9 @@ fn wrong_flags_are_named() {
         assert_eq!(load(args, &[], "").expect_err(message), message);
     };
     refused(
-        &["-m", "1"],
-        "storage.memory is \"1\" on the command line (--memory), but must be megabytes, \
-         or a size with a unit, of at least 8Mi",
+        &["-m", "many"],
+        "storage.memory is \"many\" on the command line (--memory), but must be megabytes, \
+         or a size with a unit",
     );
     refused(
         &["-m", "64", "-I", "64m"],
@@ -135,8 +263,8 @@ fn wrong_flags_are_named() {
          but must be a size from 1Ki to 32Mi",
     );
     refused(
-        &["-l", "example.com"],
-        "-l is \"example.com\" on the command line (-l), but must be an IP address or localhost, \
+        &["-l", "example.com:x"],
+        "server.listen is \"example.com:x\" on the command line (--listen), but must be addresses \
          with or without a port",
     );
 }
@@ -172,11 +300,11 @@ fn wrong_entries_of_the_file_are_named() {
     refused(
         "[cache]\nsize = 1",
         "cache.size in the file FILE is no setting; cache has: nothing, the sections are server, \
-         storage and metrics",
+         access, tls, storage and metrics",
     );
     refused(
         "threads = 1",
-        "threads in the file FILE must be below [server], [storage] or [metrics]",
+        "threads in the file FILE must be below [server], [access], [tls], [storage] or [metrics]",
     );
     refused(
         "[server]\nthreads = 1.5",

@@ -8,27 +8,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 
+use super::admin::needs_login;
 use super::answers::{Answers, Waiting};
+use super::events;
 use crate::clock::UnixSeconds;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
 use crate::protocol::command::Command;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{Control, Request};
+use crate::protocol::request::{Request, Topics};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::{self, Keys};
-use crate::stats;
+use crate::registry::{Activity, Listed};
 use crate::store::item::Exptime;
-use crate::store::{Blocked, Loading, Room, Store, StoreError};
+use crate::store::{Blocked, Change, Loading, Room, Store, StoreError};
+use crate::stream::Stream;
 use crate::worker::Worker;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
 const MAX_BATCH: usize = 64 << 10;
-/// So many commands in a row, then other connections of the worker get their turn.
-const COMMANDS_PER_TURN: u32 = 128;
 
 /// Whether the connection goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,8 @@ pub(super) enum Flow {
 
 /// The answering half of a connection.
 pub(super) struct Session {
-    stream: TcpStream,
+    stream: Stream,
+    listed: Arc<Listed>,
     worker: Rc<Worker>,
     store: Arc<Store>,
     answers: Answers,
@@ -50,12 +52,16 @@ pub(super) struct Session {
     /// When the last command ended, which is when the next one began: one look at the clock per command.
     clocked: Instant,
     commands_this_turn: u32,
+    /// Whether the client has logged in, or need not.
+    known: bool,
 }
 
 impl Session {
-    pub(super) fn new(stream: TcpStream, worker: Rc<Worker>) -> Self {
+    pub(super) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
+        let known = !worker.shared().auth.required();
         Self {
             stream,
+            listed,
             store: Arc::clone(worker.store()),
             worker,
             answers: Answers::default(),
@@ -63,10 +69,24 @@ impl Session {
             now: UnixSeconds::default(),
             clocked: Instant::now(),
             commands_this_turn: 0,
+            known,
         }
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
+    pub(super) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    pub(super) fn set_known(&mut self, known: bool) {
+        self.known = known;
+    }
+
+    /// Where the answer to the next command goes.
+    pub(super) fn out(&mut self) -> &mut BytesMut {
+        self.answers.next()
+    }
+
+    pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
@@ -82,6 +102,16 @@ impl Session {
         self.metrics().bytes_read.add(count as u64);
     }
 
+    /// Notes what the connection does until something comes.
+    pub(super) fn waits(&self, activity: Activity) {
+        self.listed.does(activity);
+    }
+
+    /// Notes that the client has been silent for too long.
+    pub(super) fn note_idle(&self) {
+        self.listed.ends_idle();
+    }
+
     /// What the next answer waits for, if it does.
     pub(super) fn waits_for(&self) -> Option<Loading> {
         self.answers.first()?.loading.clone()
@@ -95,6 +125,7 @@ impl Session {
     /// Looks at the clocks, once for everything that is buffered.
     pub(super) fn begin_batch(&mut self) {
         self.now = self.worker.now();
+        self.listed.executes(self.now);
         self.clocked = Instant::now();
         self.commands_this_turn = 0;
         if self.answers.ready.capacity() == 0 {
@@ -104,6 +135,12 @@ impl Session {
 
     /// Carries out one command, or as much of it as can be without the disk.
     pub(super) async fn answer(&mut self, command: Command<'_>) -> io::Result<Flow> {
+        if !self.known
+            && let Some(reply) = needs_login(&command)
+        {
+            let refused = Response::Refused(Refusal::WrongPassword);
+            return self.close_with(reply, &refused).await;
+        }
         match command {
             Command::Request { request, reply } | Command::TooLarge { request, reply, .. } => {
                 self.carry_out(request, reply).await?;
@@ -116,22 +153,16 @@ impl Session {
             Command::Refused { refusal, reply, .. } => {
                 self.answer_at_once(Op::Other, reply, &Response::Refused(refusal));
             }
-            Command::Control {
-                control: Control::Quit,
-                reply,
-            } => return self.close_with(reply, &Response::Ok).await,
             Command::HangUp { refusal, reply } => {
                 let response = Response::Refused(refusal);
                 return self.close_with(reply, &response).await;
             }
-            Command::Auth { reply, .. } => {
-                // Nobody is known by name, and nobody has to be.
-                let unknown = Response::Refused(Refusal::UnknownCommand);
-                self.answer_at_once(Op::Other, reply, &unknown);
-            }
+            Command::Auth { auth, reply } => self.authenticate(auth, reply),
+            Command::Login { user, password } => self.log_in(user, password),
             Command::Control { control, reply } => {
-                let response = stats::answer(control, self.worker.shared());
-                self.answer_at_once(Op::Other, reply, &response);
+                if self.answer_control(control, reply).await? == Flow::Close {
+                    return Ok(Flow::Close);
+                }
             }
         }
         self.give_way().await?;
@@ -164,6 +195,8 @@ impl Session {
             return Ok(());
         }
         self.stream.write_all(ready).await?;
+        // Encryption may have kept some of it.
+        self.stream.flush().await?;
         let sent = std::mem::take(ready);
         self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
@@ -192,13 +225,17 @@ impl Session {
     }
 
     /// Answers a command that is not about an item.
-    fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
+    pub(super) fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
         self.record(op, response);
         reply.compose(&[], response, self.answers.next());
     }
 
     /// The last answer of the connection.
-    async fn close_with(&mut self, reply: Reply<'_>, response: &Response) -> io::Result<Flow> {
+    pub(super) async fn close_with(
+        &mut self,
+        reply: Reply<'_>,
+        response: &Response,
+    ) -> io::Result<Flow> {
         self.finish_waiting().await?;
         self.answer_at_once(Op::Other, reply, response);
         Ok(Flow::Close)
@@ -228,7 +265,7 @@ impl Session {
     }
 
     /// Waits until everything before the next request has been answered.
-    async fn finish_waiting(&mut self) -> io::Result<()> {
+    pub(super) async fn finish_waiting(&mut self) -> io::Result<()> {
         while self.answers.is_waiting() {
             self.answer_first().await?;
         }
@@ -301,14 +338,38 @@ impl Session {
 
     /// The response, or what must come from the disk first.
     fn execute(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
+        let found = self.look_for_watchers(request);
         let response = self.respond(request)?;
+        let watchers = &self.worker.shared().watchers;
+        if let (Some(found), Some(key)) = (found, request.key()) {
+            events::tell_lookup(watchers, &self.listed, key, found);
+        }
+        events::tell(watchers, &self.listed, self.now, request, &response);
         self.record(Op::of(request), &response);
         Ok(response)
+    }
+
+    /// memcached looks an item up before it stores one, and shows that to who watches lookups.
+    fn look_for_watchers(&self, request: &Request<'_>) -> Option<bool> {
+        let watched = self.worker.shared().watchers.wants(Topics::FETCHERS);
+        let key = request
+            .key()
+            .filter(|_| watched && matches!(request, Request::Store { .. }))?;
+        let is_there = self
+            .store
+            .update(key, self.now, |item| (Change::Keep, item.is_some()));
+        // What only the disk knows is not worth waiting for.
+        is_there.ok().map(|updated| updated.result)
     }
 
     fn respond(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
         if self.worker.is_draining() {
             return Ok(Response::Refused(Refusal::Busy));
+        }
+        if matches!(request, Request::FlushAll { .. })
+            && !self.worker.shared().config.access.flush_all
+        {
+            return Ok(Response::Refused(Refusal::FlushNotAllowed));
         }
         if request.is_write() && self.store.room() == Room::None {
             return Ok(Response::Refused(Refusal::OutOfMemory));
@@ -329,7 +390,8 @@ impl Session {
         self.commands_this_turn += 1;
         if self.answers.ready.len() >= MAX_BATCH {
             self.send().await?;
-        } else if self.commands_this_turn >= COMMANDS_PER_TURN {
+        } else if self.commands_this_turn >= self.worker.commands_per_turn() {
+            self.metrics().yields.add(1);
             tokio::task::yield_now().await;
         } else {
             return Ok(());
@@ -346,7 +408,7 @@ impl Session {
         self.clocked = ended;
     }
 
-    fn metrics(&self) -> &WorkerMetrics {
+    pub(super) fn metrics(&self) -> &WorkerMetrics {
         self.worker.metrics()
     }
 }

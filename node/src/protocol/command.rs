@@ -35,6 +35,11 @@ pub enum Command<'a> {
         with_cas: bool,
         touch: Option<Exptime>,
     },
+    /// A user who wants to be known.
+    Login {
+        user: &'a [u8],
+        password: &'a [u8],
+    },
     Control {
         control: Control,
         reply: Reply<'a>,

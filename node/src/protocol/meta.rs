@@ -339,3 +339,8 @@ fn store_mode(flags: &Flags<'_>) -> Result<StoreMode, Mistake> {
         (Some(_), _) => return Err(Mistake::SetMode),
     })
 }
+
+/// Appends a key as it is written with the flag b.
+pub fn encode_key(key: &[u8], out: &mut impl Extend<u8>) {
+    base64::encode(key, out);
+}

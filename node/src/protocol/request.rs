@@ -161,9 +161,79 @@ pub enum Control {
     /// Accepted; the log's level is set by the log filter.
     Verbosity,
     Stats(Stats),
+    /// What tunes memcached's inside: accepted, and without effect.
+    Tune,
+    Shutdown(ShutdownMode),
+    /// Reads the certificate again.
+    RefreshCerts,
+    /// Lists all keys, if the classes that were asked for have any.
+    Dump(Dump, bool),
+    /// Shows what others do from now on.
+    Watch(Topics),
     /// `stats detail on` and `off`: there are no per-prefix statistics to switch.
     StatsDetail,
     Quit,
+}
+
+/// How the node is to stop. Both let answers leave first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownMode {
+    Now,
+    Graceful,
+    Unknown,
+}
+
+/// What is said about each key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dump {
+    /// `metadump`: everything but the data.
+    Meta,
+    /// `mgdump`: the key, as a command that gets it.
+    Keys,
+}
+
+/// What somebody watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Topics(u8);
+
+impl Topics {
+    pub const NONE: Self = Self(0);
+    pub const FETCHERS: Self = Self(1);
+    pub const MUTATIONS: Self = Self(2);
+    pub const EVICTIONS: Self = Self(4);
+    pub const CONNECTIONS: Self = Self(8);
+    /// memcached has more to say there than a node: about its inside and its proxy.
+    const OTHERS: Self = Self(16);
+
+    /// The topic with this name.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"fetchers" => Self::FETCHERS,
+            b"mutations" => Self::MUTATIONS,
+            b"evictions" => Self::EVICTIONS,
+            b"connevents" => Self::CONNECTIONS,
+            b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => {
+                Self::OTHERS
+            }
+            _ => return None,
+        })
+    }
+
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
 }
 
 /// Which group of statistics.

@@ -30,6 +30,9 @@ pub enum Response {
     Number(Counter),
     Ok,
     Version(&'static str),
+    /// How clients may show who they are.
+    Mechanisms,
+    Authenticated,
     /// Names and values.
     Stats(Vec<(String, String)>),
     /// The statistics start anew.
@@ -113,6 +116,22 @@ pub enum Refusal {
     StorageFailed,
     /// Clients may not stop the node.
     ShutdownNotEnabled,
+    BadShutdownMode,
+    FlushNotAllowed,
+    DumpNotAllowed,
+    WatchNotAllowed,
+    TooManyWatchers,
+    /// Somebody else is listing the keys.
+    DumpBusy,
+    BadClass,
+    BadCrawlerSleep,
+    TlsNotEnabled,
+    /// The certificate could not be read. The log says why.
+    CertificateUnreadable,
+    Unauthenticated,
+    WrongPassword,
+    BadLogin,
+    BadLoginEnd,
     /// A meta command that is none.
     Meta(Mistake),
 }

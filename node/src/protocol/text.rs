@@ -7,9 +7,11 @@
 //! many bytes as the line says and `\r\n`. Only `get`, `gets`, `gat` and `gats` take several keys; they are
 //! handed on key by key, so that an answer need not fit into memory.
 
+mod admin;
 mod arguments;
 mod commands;
 mod compose;
+mod login;
 pub(super) mod mcrouter;
 pub(super) mod number;
 
@@ -20,6 +22,7 @@ pub use arguments::Keys;
 pub(super) use arguments::{Arguments, Words};
 pub(super) use commands::{CRLF, DATA_LEN_END};
 pub use compose::{END, compose};
+pub use login::parse_login;
 /// A counter's value, or `None` when the data is no number.
 pub use number::unsigned as parse_counter;
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompactionStyle, DBCompressionType,
-    DBPinnableSlice, DataBlockIndexType, ErrorKind, FifoCompactOptions, LogLevel, Options,
-    ReadOptions, ReadTier, WriteBatch, WriteOptions, properties,
+    DBPinnableSlice, DBRawIterator, DataBlockIndexType, ErrorKind, FifoCompactOptions, LogLevel,
+    Options, ReadOptions, ReadTier, WriteBatch, WriteOptions, properties,
 };
 
 use super::compaction::DropDead;
@@ -33,6 +33,8 @@ const INFO_LOG_BYTES: usize = 4 << 20;
 const INFO_LOG_FILES: usize = 4;
 /// Asks the operating system to write early and evenly instead of in one burst.
 const BYTES_PER_SYNC: u64 = 1 << 20;
+/// Read at once by whoever walks over everything.
+const WALK_READAHEAD: usize = 1 << 20;
 /// The marks are a handful of short entries.
 const MARKS_WRITE_BUFFER: usize = 256 << 10;
 
@@ -147,6 +149,14 @@ impl Rocks {
             Err(error) if error.kind() == ErrorKind::Incomplete => Ok(InMemory::OnDisk),
             Err(error) => Err(error),
         }
+    }
+
+    /// All records, in the order of their keys, as they are now. They pass the block cache by.
+    pub(super) fn walk(&self) -> DBRawIterator<'_> {
+        let mut options = ReadOptions::default();
+        options.fill_cache(false);
+        options.set_readahead_size(WALK_READAHEAD);
+        self.db.raw_iterator_opt(options)
     }
 
     /// Writes the batch and empties it; how durable it is afterwards depends on the mode and on [`Rocks::sync_log`].

@@ -36,7 +36,7 @@ fn a_wrong_value_names_itself_its_place_and_what_is_allowed() {
     assert!(log(&output).contains(expected), "{}", log(&output));
     let output = run(&["-p", "70000"], &[]);
     let expected =
-        "-p is \"70000\" on the command line (-p), but must be a whole number from 0 to 65535";
+        "-p is \"70000\" on the command line (-p), but must be a whole number from -1 to 65535";
     assert!(log(&output).contains(expected), "{}", log(&output));
 }
 
@@ -61,10 +61,91 @@ fn help_and_version_are_printed() {
     assert_eq!(String::from_utf8_lossy(&version.stdout), expected);
 }
 
+/// What memcached's own tests look for, to see what they may expect.
 #[test]
-fn unknown_flags_and_udp_are_refused() {
+fn memcacheds_tests_find_in_the_help_what_there_is_and_nothing_else() {
+    let help = run(&["-h"], &[]);
+    let help = String::from_utf8_lossy(&help.stdout).to_lowercase();
+    for there in ["sasl", "enable-ssl", "unix-socket"] {
+        assert!(help.contains(there), "no {there} in:\n{help}");
+    }
+    for not_there in ["ext_path", "proxy_config", "no_drop_privileges"] {
+        assert!(!help.contains(not_there), "{not_there} in:\n{help}");
+    }
+}
+
+#[test]
+fn unknown_flags_and_options_are_refused() {
     assert_eq!(run(&["--bogus"], &[]).status.code(), Some(2));
-    assert_eq!(run(&["-U", "11211"], &[]).status.code(), Some(2));
+    let output = run(&["-o", "bogus"], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(
+        log(&output).contains("-o bogus is unknown"),
+        "{}",
+        log(&output)
+    );
+    for args in [
+        &["-l", "fooble.invalid", "-p", "-1"][..],
+        &["-c", "0"],
+        &["-c", "-1"],
+        &["-t", "0"],
+        &["-R", "0"],
+        &["-I", "1000"],
+        &["-B", "http"],
+        &["-S", "-Y", "file"],
+    ] {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let output = Node::command(dir.path(), args).output().expect("runs");
+        assert!(!output.status.success(), "{args:?}");
+    }
+}
+
+#[test]
+fn flags_that_mean_nothing_here_are_accepted_and_said_to_be_ignored() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let flags = [
+        "-f",
+        "1.1",
+        "-n",
+        "96",
+        "-L",
+        "-M",
+        "-C",
+        "-D",
+        ":",
+        "-N",
+        "3",
+        "-o",
+        "slab_chunk_max=1024,hashpower=20",
+        "-o",
+        "modern",
+        "-vv",
+        "-r",
+        "-k",
+        "-W",
+        "-X",
+    ];
+    let node = Node::start(dir.path(), &flags);
+    assert!(node.connect().ask("version").starts_with("VERSION"));
+    for ignored in [
+        "-f",
+        "-n",
+        "-L",
+        "-M",
+        "-C",
+        "-D",
+        "-N",
+        "-o slab_chunk_max",
+        "-o hashpower",
+        "-o modern",
+    ] {
+        let expected = format!("{ignored} is ignored: ");
+        assert!(
+            node.log().contains(&expected),
+            "no {expected} in {}",
+            node.log()
+        );
+    }
 }
 
 #[test]
@@ -76,7 +157,7 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
         .output()
         .expect("runs");
     assert!(!output.status.success());
-    let expected = format!("cannot listen for clients on 127.0.0.1:{port}");
+    let expected = format!("cannot listen for clients on 127.0.0.1, TCP port {port}");
     assert!(log(&output).contains(&expected), "{}", log(&output));
 }
 
@@ -96,7 +177,7 @@ fn a_metrics_address_must_be_free_only_if_it_was_asked_for() {
         let db_path = dir.path().join(name);
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_petracache"));
         command
-            .args(["-p", "0", "-m", "64", "--db-path"])
+            .args(["-p", "-1", "-m", "64", "--db-path"])
             .arg(db_path);
         Node::spawn(&mut command)
     };

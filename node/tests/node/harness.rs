@@ -64,7 +64,10 @@ impl Node {
             node.log().contains("petracache is ready")
         });
         node.admin = node.logged_addr("serving metrics").unwrap_or_else(unset);
-        node.addr = node.logged_addr("petracache is ready").expect("an address");
+        // It may serve on a Unix socket alone.
+        node.addr = node
+            .logged_addr("petracache is ready")
+            .unwrap_or_else(unset);
         node
     }
 
@@ -74,7 +77,7 @@ impl Node {
         command
             .args([
                 "-p",
-                "0",
+                "-1",
                 "--metrics-addr",
                 "127.0.0.1:0",
                 "-m",
@@ -157,11 +160,8 @@ impl Node {
         let log = self.log();
         let line = log.lines().find(|line| line.contains(message))?;
         let addr = line.split("addr=").nth(1).expect("an address");
-        addr.split_whitespace()
-            .next()
-            .expect("an address")
-            .parse()
-            .ok()
+        let first = addr.split([' ', ',']).next().expect("an address");
+        first.parse().ok()
     }
 }
 

@@ -130,7 +130,7 @@ fn a_low_limit_on_open_files_lowers_the_connection_limit_instead_of_leaving_clie
     let program = env!("CARGO_BIN_EXE_petracache");
     let db_path = dir.path().to_str().expect("text");
     let start = format!(
-        "ulimit -n 1500 && exec {program} -p 0 -m 64 --metrics-enabled false --db-path {db_path}"
+        "ulimit -n 1500 && exec {program} -p -1 -m 64 --metrics-enabled false --db-path {db_path}"
     );
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &start]);

@@ -1,5 +1,6 @@
 //! The node from outside: real processes on free ports, real files, real signals.
 
+mod access;
 mod admin;
 mod client;
 mod command_line;
@@ -10,8 +11,12 @@ mod frames;
 mod harness;
 mod hostile;
 mod limits;
+mod listening;
 mod mcrouter;
 mod model;
+mod process;
 mod restarts;
 mod store;
+mod tls;
 mod transcripts;
+mod watching;

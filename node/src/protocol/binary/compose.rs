@@ -96,6 +96,14 @@ fn success(response: &Response) -> Body<'_> {
             cas: *cas,
             ..Body::default()
         },
+        Response::Mechanisms => Body {
+            value: b"PLAIN",
+            ..Body::default()
+        },
+        Response::Authenticated => Body {
+            value: b"Authenticated",
+            ..Body::default()
+        },
         Response::Version(version) => Body {
             value: version.as_bytes(),
             ..Body::default()
@@ -124,6 +132,9 @@ fn refusal_status(refusal: Refusal) -> (u16, &'static str) {
         Refusal::NoSuchStats => (0x01, "Not found"),
         Refusal::TooLarge => (0x03, "Too large."),
         Refusal::NotANumber => (0x06, "Non-numeric server-side value for incr or decr"),
+        Refusal::WrongPassword | Refusal::Unauthenticated | Refusal::FlushNotAllowed => {
+            (0x20, "Auth failure.")
+        }
         Refusal::UnknownCommand => (0x81, "Unknown command"),
         Refusal::OutOfMemory => (0x82, "Out of memory"),
         Refusal::StorageFailed => (0x84, "Internal error"),
@@ -135,6 +146,17 @@ fn refusal_status(refusal: Refusal) -> (u16, &'static str) {
         | Refusal::BadDelta
         | Refusal::BadDataChunk
         | Refusal::ShutdownNotEnabled
+        | Refusal::BadShutdownMode
+        | Refusal::DumpNotAllowed
+        | Refusal::WatchNotAllowed
+        | Refusal::TooManyWatchers
+        | Refusal::DumpBusy
+        | Refusal::BadClass
+        | Refusal::BadCrawlerSleep
+        | Refusal::TlsNotEnabled
+        | Refusal::CertificateUnreadable
+        | Refusal::BadLogin
+        | Refusal::BadLoginEnd
         | Refusal::Meta(_) => (0x04, "Invalid arguments"),
     }
 }

@@ -10,6 +10,7 @@ use super::super::request::{
     ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, Stats, Steps, StoreMode,
 };
 use super::super::response::Refusal;
+use super::admin;
 use super::arguments::{Arguments, Keys};
 use super::number;
 use crate::store::item::Exptime;
@@ -55,7 +56,7 @@ pub(super) fn parse_line<'a>(
         },
         Ok(None) if is_http(&arguments) => Parsed::Close,
         Ok(None) => refused(line_len, Refusal::UnknownCommand, false),
-        Err(refusal @ (Refusal::UnknownCommand | Refusal::ShutdownNotEnabled)) => {
+        Err(refusal @ (Refusal::UnknownCommand | Refusal::BadClass)) => {
             refused(line_len, refusal, false)
         }
         Err(refusal) => refused(line_len, refusal, noreply),
@@ -116,13 +117,15 @@ fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
     let control = match *words {
         [b"version", ..] => Control::Version,
         [b"quit", ..] => Control::Quit,
-        [b"shutdown", ..] => return Err(Refusal::ShutdownNotEnabled),
         [b"stats"] => Control::Stats(Stats::General),
         [b"stats", b"detail", b"on" | b"off", ..] => Control::StatsDetail,
         [b"stats", b"detail", b"dump", ..] => Control::Stats(Stats::Detail),
         [b"stats", b"detail", ..] => return Err(Refusal::BadStatsDetail),
         [b"stats", group, ..] => Control::Stats(stats_group(group)?),
-        _ => return Ok(None),
+        _ => match admin::parse(words)? {
+            Some(control) => control,
+            None => return Ok(None),
+        },
     };
     let reply = Reply::line_unless(control == Control::Quit);
     Ok(Some(Command::Control { control, reply }))

@@ -31,7 +31,12 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
             b"\r\n"
         }
         // What only other encodings have an answer for.
-        Response::Miss | Response::Leased(_) | Response::MetaHit(_) | Response::Inspected(_) => b"",
+        Response::Miss
+        | Response::Leased(_)
+        | Response::MetaHit(_)
+        | Response::Inspected(_)
+        | Response::Mechanisms
+        | Response::Authenticated => b"",
         Response::Stored { .. } => b"STORED\r\n",
         Response::NotStored => b"NOT_STORED\r\n",
         Response::Exists => b"EXISTS\r\n",
@@ -75,6 +80,20 @@ fn refusal_line(refusal: Refusal) -> &'static [u8] {
         Refusal::OutOfMemory => b"SERVER_ERROR out of memory storing object\r\n",
         Refusal::StorageFailed => b"SERVER_ERROR storage failed\r\n",
         Refusal::ShutdownNotEnabled => b"ERROR: shutdown not enabled\r\n",
+        Refusal::BadShutdownMode => b"CLIENT_ERROR invalid shutdown mode\r\n",
+        Refusal::FlushNotAllowed => b"CLIENT_ERROR flush_all not allowed\r\n",
+        Refusal::DumpNotAllowed => b"ERROR metadump not allowed\r\n",
+        Refusal::WatchNotAllowed => b"CLIENT_ERROR watch commands not allowed\r\n",
+        Refusal::TooManyWatchers => b"WATCHER_TOO_MANY log watcher limit reached\r\n",
+        Refusal::DumpBusy => b"BUSY currently processing crawler request\r\n",
+        Refusal::BadClass => b"BADCLASS invalid class id\r\n",
+        Refusal::BadCrawlerSleep => b"CLIENT_ERROR sleep must be one second or less\r\n",
+        Refusal::TlsNotEnabled => b"Error TLS not enabled\r\n",
+        Refusal::CertificateUnreadable => b"ERROR cannot read the certificate\r\n",
+        Refusal::Unauthenticated => b"CLIENT_ERROR unauthenticated\r\n",
+        Refusal::WrongPassword => b"CLIENT_ERROR authentication failure\r\n",
+        Refusal::BadLogin => b"CLIENT_ERROR bad authentication token format\r\n",
+        Refusal::BadLoginEnd => b"CLIENT_ERROR bad command line termination\r\n",
         Refusal::Meta(mistake) => mistake.line(),
     }
 }

@@ -1,0 +1,144 @@
+//! Who may do what.
+
+use std::fs;
+
+use crate::client::Client;
+use crate::harness::Node;
+
+fn start_with_users(users: &str) -> (tempfile::TempDir, Node) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let file = dir.path().join("users");
+    fs::write(&file, users).expect("written");
+    let node = Node::start(
+        &dir.path().join("db"),
+        &["-Y", file.to_str().expect("text")],
+    );
+    (dir, node)
+}
+
+fn log_in(client: &mut Client, token: &str) -> String {
+    client.ask(&format!("set any 0 0 {}\r\n{token}", token.len()))
+}
+
+#[test]
+fn nothing_is_done_for_who_has_not_logged_in() {
+    let (dir, node) = start_with_users("foo:bar\nbaaaz:quux\n");
+    let mut client = node.connect();
+    for refused in [
+        "get foo",
+        "version",
+        "quit",
+        "set foo 0 0",
+        "bogus",
+        "",
+        "mg foo v",
+    ] {
+        assert_eq!(
+            client.ask(refused),
+            "CLIENT_ERROR unauthenticated",
+            "{refused}"
+        );
+    }
+    assert_eq!(
+        log_in(&mut client, "foo"),
+        "CLIENT_ERROR bad authentication token format"
+    );
+    assert_eq!(
+        client.ask("set a 0 0 2\r\nfoo bar"),
+        "CLIENT_ERROR bad command line termination"
+    );
+    // What came behind the two bytes is another command.
+    assert_eq!(client.line(), "CLIENT_ERROR unauthenticated");
+    for wrong in ["foo baz", "foo quux", "nobody bar"] {
+        assert_eq!(
+            log_in(&mut client, wrong),
+            "CLIENT_ERROR authentication failure"
+        );
+    }
+    assert_eq!(log_in(&mut client, "foo bar"), "STORED");
+    assert_eq!(client.get("any"), None, "no item was stored");
+    assert_eq!(client.set("foo", "data"), "STORED");
+    assert_eq!(
+        (client.stat("auth_cmds"), client.stat("auth_errors")),
+        ("4".into(), "3".into())
+    );
+    assert_eq!(
+        node.connect().ask("get foo"),
+        "CLIENT_ERROR unauthenticated",
+        "others have not"
+    );
+    // A user who is new in the file.
+    fs::write(dir.path().join("users"), "new:user\n").expect("written");
+    assert_eq!(log_in(&mut node.connect(), "new user"), "STORED");
+    assert_eq!(
+        log_in(&mut node.connect(), "foo bar"),
+        "CLIENT_ERROR authentication failure"
+    );
+}
+
+#[test]
+fn a_huge_token_is_not_kept() {
+    let (_dir, node) = start_with_users("foo:bar\n");
+    let mut client = node.connect();
+    let before = node.resident_memory();
+    client.send(format!("set a 0 0 {}\r\n", 64 << 20).as_bytes());
+    assert_eq!(
+        client.line(),
+        "CLIENT_ERROR bad authentication token format"
+    );
+    for _ in 0..64 {
+        client.send(&vec![b'x'; 1 << 20]);
+    }
+    client.send(b"\r\nversion\r\n");
+    assert_eq!(client.line(), "CLIENT_ERROR unauthenticated");
+    assert!(node.resident_memory().saturating_sub(before) < 16 << 20);
+    let mut endless = node.connect();
+    endless.send(&[b'x'; 4096]);
+    assert_eq!(endless.rest(), b"");
+}
+
+#[test]
+fn what_is_switched_off_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &["-F", "-X", "-W"]);
+    let mut client = node.connect();
+    assert_eq!(client.set("key", "data"), "STORED");
+    assert_eq!(
+        client.ask("flush_all"),
+        "CLIENT_ERROR flush_all not allowed"
+    );
+    assert_eq!(
+        client.ask("flush_all 10"),
+        "CLIENT_ERROR flush_all not allowed"
+    );
+    assert_eq!(
+        client.ask("lru_crawler metadump all"),
+        "ERROR metadump not allowed"
+    );
+    assert_eq!(
+        client.ask("watch"),
+        "CLIENT_ERROR watch commands not allowed"
+    );
+    assert_eq!(client.ask("shutdown"), "ERROR: shutdown not enabled");
+    assert_eq!(client.ask("refresh_certs"), "Error TLS not enabled");
+    assert_eq!(client.get("key").as_deref(), Some("data"));
+}
+
+#[test]
+fn a_client_may_stop_the_node_if_that_is_allowed() {
+    for command in ["shutdown", "shutdown graceful"] {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut node = Node::start(dir.path(), &["-A"]);
+        let mut client = node.connect();
+        assert_eq!(client.set("key", "data"), "STORED");
+        assert_eq!(
+            client.ask("shutdown foo"),
+            "CLIENT_ERROR invalid shutdown mode"
+        );
+        client.send(format!("{command}\r\n").as_bytes());
+        assert_eq!(client.rest(), b"");
+        assert!(node.wait().success());
+        let node = Node::start(dir.path(), &[]);
+        assert_eq!(node.connect().get("key").as_deref(), Some("data"));
+    }
+}
