@@ -27,7 +27,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::protocol::command::Parsed;
-use crate::protocol::text;
+use crate::protocol::{binary, text};
 use crate::worker::Worker;
 use session::{Flow, Session};
 
@@ -46,9 +46,28 @@ enum Next {
     Close,
 }
 
+/// What a client speaks, as long as it is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Text,
+    Binary,
+}
+
+impl Encoding {
+    fn of(input: &[u8]) -> Self {
+        if input.first() == Some(&binary::MAGIC) {
+            Self::Binary
+        } else {
+            Self::Text
+        }
+    }
+}
+
 /// A client's connection, served by one worker.
 pub(crate) struct Connection {
     session: Session,
+    /// Set by the first byte that comes.
+    encoding: Option<Encoding>,
     /// Bytes that have come and are not answered yet.
     input: BytesMut,
     /// How many bytes there must be in `input` before it is worth parsing.
@@ -62,6 +81,7 @@ impl Connection {
         let session = Session::new(stream, worker);
         Self {
             session,
+            encoding: None,
             input: BytesMut::new(),
             needed: 1,
             discard: 0,
@@ -143,6 +163,7 @@ impl Connection {
         let mut flow = Flow::Continue;
         let mut consumed = 0;
         let mut decoded = Vec::new();
+        let encoding = *self.encoding.get_or_insert(Encoding::of(&self.input));
         self.needed = 1;
         while flow == Flow::Continue && consumed < self.input.len() {
             let input = &self.input[consumed..];
@@ -154,7 +175,11 @@ impl Connection {
             }
             let store = self.session.store();
             let fits = |key, flags, data| store.fits(key, flags, data);
-            match text::parse(input, &mut decoded, fits) {
+            let parsed = match encoding {
+                Encoding::Text => text::parse(input, &mut decoded, fits),
+                Encoding::Binary => binary::parse(input, fits),
+            };
+            match parsed {
                 Parsed::Incomplete { needed } => {
                     self.needed = needed;
                     break;

@@ -139,6 +139,7 @@ impl Outcome {
                 | Refusal::BadCommandLine
                 | Refusal::BadDeleteArguments
                 | Refusal::BadStatsDetail
+                | Refusal::NoSuchStats
                 | Refusal::BadExptime
                 | Refusal::BadDelta
                 | Refusal::BadDataChunk

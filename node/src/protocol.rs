@@ -9,6 +9,7 @@
 //!         └► binary ───────┘
 //! ```
 
+pub mod binary;
 pub mod command;
 pub mod meta;
 pub mod reply;

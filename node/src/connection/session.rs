@@ -118,10 +118,16 @@ impl Session {
             }
             Command::Control {
                 control: Control::Quit,
-                ..
-            } => {
-                self.finish_waiting().await?;
-                return Ok(Flow::Close);
+                reply,
+            } => return self.close_with(reply, &Response::Ok).await,
+            Command::HangUp { refusal, reply } => {
+                let response = Response::Refused(refusal);
+                return self.close_with(reply, &response).await;
+            }
+            Command::Auth { reply, .. } => {
+                // Nobody is known by name, and nobody has to be.
+                let unknown = Response::Refused(Refusal::UnknownCommand);
+                self.answer_at_once(Op::Other, reply, &unknown);
             }
             Command::Control { control, reply } => {
                 let response = stats::answer(control, self.worker.shared());
@@ -189,6 +195,13 @@ impl Session {
     fn answer_at_once(&mut self, op: Op, reply: Reply<'_>, response: &Response) {
         self.record(op, response);
         reply.compose(&[], response, self.answers.next());
+    }
+
+    /// The last answer of the connection.
+    async fn close_with(&mut self, reply: Reply<'_>, response: &Response) -> io::Result<Flow> {
+        self.finish_waiting().await?;
+        self.answer_at_once(Op::Other, reply, response);
+        Ok(Flow::Close)
     }
 
     /// Carries out `request`, or puts it in line if it waits for the disk or for an earlier one.

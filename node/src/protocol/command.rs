@@ -45,12 +45,30 @@ pub enum Command<'a> {
         /// So many of the next bytes are the data of what is refused.
         discard: usize,
     },
+    /// Refused, and nothing can be said about what follows: the connection is closed.
+    HangUp {
+        refusal: Refusal,
+        reply: Reply<'a>,
+    },
+    /// The client shows who it is.
+    Auth {
+        auth: Auth<'a>,
+        reply: Reply<'a>,
+    },
     /// A value over the limit: refused, and the next `discard` bytes are its data.
     TooLarge {
         request: Request<'a>,
         reply: Reply<'a>,
         discard: usize,
     },
+}
+
+/// SASL, as far as the protocol knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth<'a> {
+    ListMechanisms,
+    Start { mechanism: &'a [u8], data: &'a [u8] },
+    Step { mechanism: &'a [u8], data: &'a [u8] },
 }
 
 impl Command<'_> {

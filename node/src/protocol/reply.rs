@@ -5,6 +5,7 @@
 
 use bytes::BytesMut;
 
+use super::binary;
 use super::meta::{self, Form};
 use super::response::Response;
 use super::text::{self, mcrouter};
@@ -24,6 +25,8 @@ pub enum Reply<'a> {
     Metaget,
     /// As a line of the meta protocol, with what the request asked for.
     Meta(Form<'a>),
+    /// As a frame of the binary protocol.
+    Binary(binary::Form),
 }
 
 impl<'a> Reply<'a> {
@@ -46,6 +49,7 @@ impl<'a> Reply<'a> {
             }
             (Self::Lease, response) => mcrouter::compose_lease(key, response, out),
             (Self::Metaget, response) => mcrouter::compose_metaget(key, response, out),
+            (Self::Binary(form), response) => binary::compose(*form, key, response, out),
             (Self::Meta(form), response) => meta::compose(form, key, response, out),
         }
     }
@@ -63,6 +67,7 @@ impl<'a> Reply<'a> {
         match self {
             Self::None => Reply::None,
             Self::Line => Reply::Line,
+            Self::Binary(form) => Reply::Binary(form),
             Self::Lease => Reply::Lease,
             Self::Metaget => Reply::Metaget,
             Self::Value { with_cas } => Reply::Value { with_cas },

@@ -97,6 +97,8 @@ pub enum Refusal {
     BadCommandLine,
     BadDeleteArguments,
     BadStatsDetail,
+    /// A group of statistics that there is none of.
+    NoSuchStats,
     BadExptime,
     BadDelta,
     /// The data does not end where the command line said.

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use crate::frames;
 use crate::harness::PATIENCE;
 
 /// A connection that speaks the text protocol.
@@ -44,6 +45,15 @@ impl Client {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line)?;
         Ok(line)
+    }
+
+    /// The next frame of the binary protocol, as text.
+    pub(crate) fn frame(&mut self) -> std::io::Result<String> {
+        let mut header = [0; frames::HEADER_LEN];
+        self.stream.read_exact(&mut header)?;
+        let mut body = vec![0; frames::body_len(&header)];
+        self.stream.read_exact(&mut body)?;
+        Ok(frames::describe(&header, &body))
     }
 
     /// The next line, as text without its end.

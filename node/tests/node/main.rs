@@ -5,6 +5,7 @@ mod client;
 mod command_line;
 mod crashes;
 mod drain;
+mod frames;
 mod harness;
 mod hostile;
 mod limits;

@@ -8,6 +8,7 @@
 //!   > sent, with CRLF              \r \n \0 \\ \xFF are bytes, {k*250} is 250 times k
 //!   >> sent, without CRLF
 //!   < expected, with CRLF          {any} stands for the rest of the line, {100s} for 100 seconds that begin to pass
+//!   >b <b a frame of the binary protocol, see frames.rs
 //!   <~ expected somewhere among the lines up to END
 //!   <node expected of the node     <memcached and of memcached: only in differences.txt, as !node
 //!   ! close                        the server closes the connection
@@ -22,6 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::frames;
 use crate::harness::{Memcached, Node};
 
 /// The file that says where a node differs, and why.
@@ -45,6 +47,7 @@ macro_rules! transcripts {
 transcripts! {
     append_prepend
     arithmetic
+    binary
     cas
     command_lines
     delete
@@ -148,6 +151,8 @@ impl Conversation {
         match kind {
             "" | "#" => {}
             ">" => self.client.send(&[&bytes(rest)[..], b"\r\n"].concat()),
+            ">b" => self.client.send(&frames::request(rest, bytes)),
+            "<b" => self.expect_frame(rest),
             ">>" => self.client.send(&bytes(rest)),
             "<" => self.expect(rest),
             "<node" | "<memcached" => {
@@ -216,6 +221,19 @@ impl Conversation {
             self.name,
             self.line,
             show(&answer)
+        );
+    }
+
+    fn expect_frame(&mut self, expected: &str) {
+        let frame = self.client.frame().expect("a frame");
+        let matches = match expected.split_once("{any}") {
+            Some((start, _)) => frame.starts_with(start),
+            None => frame == expected,
+        };
+        let (name, line) = (&self.name, self.line);
+        assert!(
+            matches,
+            "{name} line {line}: expected {expected}, got {frame}"
         );
     }
 

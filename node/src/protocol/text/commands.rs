@@ -124,10 +124,8 @@ fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
         [b"stats", group, ..] => Control::Stats(stats_group(group)?),
         _ => return Ok(None),
     };
-    Ok(Some(Command::Control {
-        control,
-        reply: Reply::Line,
-    }))
+    let reply = Reply::line_unless(control == Control::Quit);
+    Ok(Some(Command::Control { control, reply }))
 }
 
 fn stats_group(group: &[u8]) -> Result<Stats, Refusal> {

@@ -59,7 +59,7 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
 
 fn refusal_line(refusal: Refusal) -> &'static [u8] {
     match refusal {
-        Refusal::UnknownCommand => b"ERROR\r\n",
+        Refusal::UnknownCommand | Refusal::NoSuchStats => b"ERROR\r\n",
         Refusal::BadCommandLine => b"CLIENT_ERROR bad command line format\r\n",
         Refusal::BadDeleteArguments => {
             b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
