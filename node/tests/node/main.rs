@@ -4,6 +4,7 @@ mod admin;
 mod client;
 mod command_line;
 mod crashes;
+mod differential;
 mod drain;
 mod frames;
 mod harness;
