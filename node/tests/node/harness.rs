@@ -202,6 +202,10 @@ pub(crate) struct Memcached {
 
 impl Memcached {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(flags: &[&str]) -> Self {
         let addr = free_addr();
         let binary = [
             "/usr/bin/memcached",
@@ -223,6 +227,7 @@ impl Memcached {
                 "-p",
                 &addr.port().to_string(),
             ])
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -5,6 +5,7 @@ mod admin;
 mod client;
 mod command_line;
 mod crashes;
+mod differential;
 mod disk_full;
 mod drain;
 mod frames;

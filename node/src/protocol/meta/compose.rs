@@ -164,7 +164,7 @@ fn push_key(key: &[u8], base64: bool, out: &mut BytesMut) {
 
 /// Whether the key was written in base64, which it also is if it could not stand in a line.
 fn extend_with_key(key: &[u8], base64: bool, out: &mut BytesMut) -> bool {
-    let base64 = base64 || key.iter().any(|byte| *byte <= b' ');
+    let base64 = base64 || key.iter().any(|byte| matches!(byte, b' ' | b'\n' | 0));
     if base64 {
         base64::encode(key, out);
     } else {

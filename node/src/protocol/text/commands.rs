@@ -43,7 +43,8 @@ pub(super) fn parse_line<'a>(
         };
     }
     let command = match arguments.as_slice() {
-        [b"get", _, ..] => gets(line, false),
+        // Nobody knows bget any more, but memcached.
+        [b"get" | b"bget", _, ..] => gets(line, false),
         [b"gets", _, ..] => gets(line, true),
         [b"gat", exptime, ..] => gats(line, exptime, false),
         [b"gats", exptime, ..] => gats(line, exptime, true),
@@ -59,8 +60,14 @@ pub(super) fn parse_line<'a>(
         Err(refusal @ (Refusal::UnknownCommand | Refusal::BadClass)) => {
             refused(line_len, refusal, false)
         }
-        Err(refusal) => refused(line_len, refusal, noreply),
+        // A get answers whatever its last key is.
+        Err(refusal) => refused(line_len, refusal, noreply && !is_get(&arguments)),
     }
+}
+
+fn is_get(arguments: &Arguments<'_>) -> bool {
+    let name = arguments.as_slice().first();
+    name.is_some_and(|name| matches!(*name, b"get" | b"bget" | b"gets" | b"gat" | b"gats"))
 }
 
 /// A command without data, `None` when there is none like it.
