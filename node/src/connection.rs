@@ -186,7 +186,9 @@ impl Connection {
             }
             let store = self.session.store();
             let fits = |key, flags, data| store.fits(key, flags, data);
-            let parsed = if self.session.is_known() {
+            let parsed = if self.session.must_be_binary() {
+                Parsed::Close
+            } else if self.session.is_known() {
                 text::parse(input, &mut decoded, fits)
             } else {
                 text::parse_login(input)

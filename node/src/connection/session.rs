@@ -14,6 +14,7 @@ use tokio::io::AsyncWriteExt;
 use super::answers::{Answers, Waiting};
 use super::events;
 use crate::clock::UnixSeconds;
+use crate::config::Protocol;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
 use crate::protocol::command::Command;
@@ -74,6 +75,11 @@ impl Session {
 
     pub(super) fn is_known(&self) -> bool {
         self.known
+    }
+
+    /// Whether the text protocol is closed to clients.
+    pub(super) fn must_be_binary(&self) -> bool {
+        self.worker.shared().config.access.protocol == Protocol::Binary
     }
 
     pub(super) fn set_known(&mut self) {

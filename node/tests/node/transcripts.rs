@@ -43,6 +43,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    admin
     append_prepend
     arithmetic
     cas
