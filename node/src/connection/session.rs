@@ -154,7 +154,8 @@ impl Session {
             }
             Command::Login { user, password } => self.log_in(user, password),
             Command::Control { control, reply } => {
-                if self.answer_control(control, reply).await? == Flow::Close {
+                // In a box, because every idle connection has room for what it might wait for.
+                if Box::pin(self.answer_control(control, reply)).await? == Flow::Close {
                     return Ok(Flow::Close);
                 }
             }
