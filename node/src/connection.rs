@@ -209,6 +209,7 @@ impl Connection {
             let fits = |key, flags, data| store.fits(key, flags, data);
             let parsed = match encoding {
                 Encoding::Binary => binary::parse(input, fits),
+                Encoding::Text if self.session.must_be_binary() => Parsed::Close,
                 Encoding::Text if self.session.is_known() => text::parse(input, &mut decoded, fits),
                 Encoding::Text => text::parse_login(input),
             };

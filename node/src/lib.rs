@@ -44,6 +44,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
@@ -131,11 +132,13 @@ async fn serve(
         info!(addr = %listener.local_addr().map_err(RunError::Start)?, "serving metrics");
         tokio::spawn(serve_admin(listener, Arc::clone(shared)));
     }
+    let hangup = signal(SignalKind::hangup()).map_err(RunError::Start)?;
     announce(shared);
     ready();
     tokio::select! {
         () = server.run() => {}
         () = follow_certificate(shared) => {}
+        () = reload_on_hangup(shared, hangup) => {}
         () = stop_and_drain(shared, signals) => {}
     }
     server.close().await;
@@ -148,6 +151,20 @@ async fn follow_certificate(shared: &Shared) {
         Some(tls) => tls.follow_files().await,
         None => pending().await,
     }
+}
+
+/// Reads again what may be read again, whenever a SIGHUP asks for it. The users are read at every login anyway. Never
+/// returns.
+async fn reload_on_hangup(shared: &Shared, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        info!("SIGHUP: reading the certificate and the users again");
+        if let Some(tls) = &shared.tls
+            && let Err(error) = tls.refresh()
+        {
+            warn!(%error, "the certificate stays as it was");
+        }
+    }
+    pending().await
 }
 
 /// Clients are accepted, and told busy, until the end of this.

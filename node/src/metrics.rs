@@ -158,6 +158,8 @@ impl Outcome {
                 | Refusal::DumpBusy
                 | Refusal::BadClass
                 | Refusal::BadCrawlerSleep
+                | Refusal::MemoryLimitTooSmall
+                | Refusal::MemoryLimitFixed
                 | Refusal::TlsNotEnabled
                 | Refusal::CertificateUnreadable
                 | Refusal::Unauthenticated

@@ -64,7 +64,10 @@ async fn encrypt(stream: TcpStream, tls: &TlsServer) -> io::Result<Stream> {
     let handshake = timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await;
     let encrypted = handshake.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     match encrypted {
-        Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+        Ok(mut stream) => {
+            stream.get_mut().1.set_buffer_limit(Some(tls.send_buffer()));
+            Ok(Stream::Tls(Box::new(stream)))
+        }
         Err(error) => {
             tls.count_handshake_error();
             Err(error)

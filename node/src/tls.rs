@@ -74,6 +74,11 @@ impl TlsServer {
         TlsAcceptor::from(Arc::clone(&self.lock().config))
     }
 
+    /// What may wait to be sent on one connection, in bytes.
+    pub(crate) fn send_buffer(&self) -> usize {
+        self.options.send_buffer
+    }
+
     /// Reads the files again. If they are no good, everything stays as it was.
     pub(crate) fn refresh(&self) -> Result<(), TlsError> {
         let current = Current::read(&self.options)?;

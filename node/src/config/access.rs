@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use super::layers::{Layers, Setting};
 use super::{ConfigError, boolean, number, text};
 
+/// memcached's default.
+const DEFAULT_SEND_BUFFER_KIB: usize = 16;
+
 /// What clients may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -63,6 +66,8 @@ pub struct Tls {
     pub only_1_3: bool,
     /// Whether clients may resume a session.
     pub session_cache: bool,
+    /// What may wait to be sent, in bytes.
+    pub send_buffer: usize,
 }
 
 /// Whether clients show a certificate, in memcached's numbers.
@@ -126,6 +131,9 @@ pub(super) fn tls(layers: &Layers) -> Result<Option<Tls>, ConfigError> {
         // 0 and 1 are TLS 1.0 and 1.1, which are broken and not there.
         only_1_3: number(layers, Setting::SslMinVersion, 0, 3)? == Some(3),
         session_cache: is(layers, Setting::SslSessionCache)?,
+        send_buffer: number(layers, Setting::SslWbufSize, 1, 1 << 20)?
+            .unwrap_or(DEFAULT_SEND_BUFFER_KIB)
+            * 1024,
     }))
 }
 

@@ -62,11 +62,10 @@ fn effect(name: &str) -> Option<Effect> {
         "ssl_ca_cert" => Effect::Sets(Setting::SslCaCert),
         "ssl_verify_mode" => Effect::Sets(Setting::SslVerifyMode),
         "ssl_min_version" => Effect::Sets(Setting::SslMinVersion),
+        "ssl_wbuf_size" => Effect::Sets(Setting::SslWbufSize),
         "ssl_session_cache" => Effect::Switches(Setting::SslSessionCache, true),
         "ssl_ciphers" | "ssl_keyformat" | "ssl_kernel_tls" => TLS,
-        "ssl_wbuf_size" | "read_buf_mem_limit" | "resp_obj_mem_limit" | "worker_logbuf_size" => {
-            BUFFERS
-        }
+        "read_buf_mem_limit" | "resp_obj_mem_limit" | "worker_logbuf_size" => BUFFERS,
         "slab_reassign"
         | "no_slab_reassign"
         | "slab_automove"

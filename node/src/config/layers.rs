@@ -74,6 +74,7 @@ settings! {
     SslCaCert { Some(("tls", "ssl_ca_cert")), None, "-o ssl_ca_cert" }
     SslVerifyMode { Some(("tls", "ssl_verify_mode")), None, "-o ssl_verify_mode" }
     SslMinVersion { Some(("tls", "ssl_min_version")), None, "-o ssl_min_version" }
+    SslWbufSize { Some(("tls", "ssl_wbuf_size")), None, "-o ssl_wbuf_size" }
     SslSessionCache { Some(("tls", "ssl_session_cache")), None, "-o ssl_session_cache" }
     DbPath { Some(("storage", "db_path")), Some("PETRACACHE_DB_PATH"), "--db-path" }
     Durability { Some(("storage", "durability")), Some("PETRACACHE_DURABILITY"), "--durability" }

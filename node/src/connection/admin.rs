@@ -4,9 +4,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::session::{Flow, Session};
@@ -22,6 +24,8 @@ use crate::stats;
 
 /// The longest name of a SASL mechanism that memcached takes.
 const MAX_MECHANISM_LEN: usize = 32;
+/// Who lists the keys and does not read them for so long has gone.
+const DUMP_PATIENCE: Duration = Duration::from_secs(60);
 /// What a client that watches says is read and not looked at.
 const IGNORED_INPUT: usize = 512;
 
@@ -136,7 +140,8 @@ impl Session {
         let mut chunks = dump::start(shared, dump, turn)?;
         while let Some(chunk) = chunks.recv().await {
             self.out().extend_from_slice(&chunk);
-            self.send().await?;
+            // Others wait for their turn.
+            timeout(DUMP_PATIENCE, self.send()).await??;
         }
         self.begin_batch();
         Ok(Ok(()))

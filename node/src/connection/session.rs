@@ -15,6 +15,7 @@ use super::admin::needs_login;
 use super::answers::{Answers, Waiting};
 use super::events;
 use crate::clock::UnixSeconds;
+use crate::config::Protocol;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
 use crate::protocol::command::Command;
@@ -75,6 +76,11 @@ impl Session {
 
     pub(super) fn is_known(&self) -> bool {
         self.known
+    }
+
+    /// Whether the text protocol is closed to clients.
+    pub(super) fn must_be_binary(&self) -> bool {
+        self.worker.shared().config.access.protocol == Protocol::Binary
     }
 
     pub(super) fn set_known(&mut self, known: bool) {
@@ -160,7 +166,8 @@ impl Session {
             Command::Auth { auth, reply } => self.authenticate(auth, reply),
             Command::Login { user, password } => self.log_in(user, password),
             Command::Control { control, reply } => {
-                if self.answer_control(control, reply).await? == Flow::Close {
+                // In a box, because every idle connection has room for what it might wait for.
+                if Box::pin(self.answer_control(control, reply)).await? == Flow::Close {
                     return Ok(Flow::Close);
                 }
             }

@@ -125,6 +125,9 @@ pub enum Refusal {
     DumpBusy,
     BadClass,
     BadCrawlerSleep,
+    MemoryLimitTooSmall,
+    /// The limit cannot be changed while the node runs.
+    MemoryLimitFixed,
     TlsNotEnabled,
     /// The certificate could not be read. The log says why.
     CertificateUnreadable,

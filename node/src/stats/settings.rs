@@ -11,9 +11,6 @@ use crate::listener::Address;
 use crate::server::Shared;
 use crate::store::StorageOptions;
 
-/// What TLS puts into one record at most.
-const TLS_RECORD: u32 = 16 << 10;
-
 pub(super) fn lines(shared: &Shared) -> Lines {
     let config = &shared.config;
     let mut lines = Writer(Vec::new());
@@ -121,7 +118,7 @@ fn tls(tls: &Tls, lines: &mut Writer) {
     lines.put("ssl_keyformat", 1);
     lines.put("ssl_ciphers", "NULL");
     lines.put("ssl_ca_cert", path_or_null(tls.ca_cert.as_deref()));
-    lines.put("ssl_wbuf_size", TLS_RECORD);
+    lines.put("ssl_wbuf_size", tls.send_buffer);
     lines.put("ssl_session_cache", yes(tls.session_cache));
     lines.put("ssl_kernel_tls", "no");
     lines.put(

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::client::Client;
-use crate::harness::Node;
+use crate::harness::{Node, wait_until};
 
 fn start_with_users(users: &str) -> (tempfile::TempDir, Node) {
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -141,4 +141,24 @@ fn a_client_may_stop_the_node_if_that_is_allowed() {
         let node = Node::start(dir.path(), &[]);
         assert_eq!(node.connect().get("key").as_deref(), Some("data"));
     }
+}
+
+#[test]
+fn where_only_the_binary_protocol_is_spoken_text_is_not_answered() {
+    for flags in [&["-B", "binary"][..], &["-S"]] {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let node = Node::start(dir.path(), flags);
+        let mut client = node.connect();
+        client.send(b"version\r\n");
+        assert_eq!(client.rest(), b"");
+    }
+}
+
+#[test]
+fn a_hangup_does_not_end_the_node() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &[]);
+    node.signal("HUP");
+    wait_until("the signal has arrived", || node.log().contains("SIGHUP"));
+    assert!(node.connect().ask("version").starts_with("VERSION"));
 }

@@ -45,6 +45,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    admin
     append_prepend
     arithmetic
     binary

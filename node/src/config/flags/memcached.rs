@@ -31,7 +31,7 @@ pub struct MemcachedFlags {
     /// memcached's further options; may be given several times:
     /// idle_timeout=SECONDS, [no_]maxconns_fast, watcher_logbuf_size=KIB,
     /// ssl_chain_cert=FILE, ssl_key=FILE, ssl_ca_cert=FILE, ssl_verify_mode=0|1|2|3, ssl_min_version=2|3,
-    /// ssl_session_cache; those about slabs, LRU and hash table are ignored
+    /// ssl_session_cache, ssl_wbuf_size=KIB; those about slabs, LRU and hash table are ignored
     #[arg(short = 'o', long, value_name = "OPTION,...")]
     pub(in crate::config) extended: Vec<String>,
 

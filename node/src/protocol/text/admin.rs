@@ -9,6 +9,9 @@ use super::number;
 /// memcached takes no longer pause between two items of its crawler, in microseconds.
 const MAX_CRAWLER_SLEEP: u64 = 1_000_000;
 
+/// memcached takes no smaller limit, in megabytes.
+const MIN_MEMORY_LIMIT: u64 = 8;
+
 /// The command in `words`, `None` when there is none like it.
 pub(super) fn parse(words: &[&[u8]]) -> Result<Option<Control>, Refusal> {
     Ok(Some(match *words {
@@ -18,6 +21,18 @@ pub(super) fn parse(words: &[&[u8]]) -> Result<Option<Control>, Refusal> {
         [b"refresh_certs", ..] => Control::RefreshCerts,
         [b"watch", ref topics @ ..] => Control::Watch(watched(topics)?),
         [b"lru_crawler", ref arguments @ ..] => crawler(arguments)?,
+        [b"slabs", b"automove", level] | [b"slabs", b"automove", level, _] => {
+            number::unsigned(level).ok_or(Refusal::BadCommandLine)?;
+            Control::Tune
+        }
+        [b"cache_memlimit", megabytes] | [b"cache_memlimit", megabytes, _] => {
+            return Err(match number::unsigned(megabytes) {
+                None => Refusal::UnknownCommand,
+                Some(megabytes) if megabytes < MIN_MEMORY_LIMIT => Refusal::MemoryLimitTooSmall,
+                // The memory is divided once, at the start.
+                Some(_) => Refusal::MemoryLimitFixed,
+            });
+        }
         _ => return Ok(None),
     }))
 }

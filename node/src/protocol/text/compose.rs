@@ -88,6 +88,12 @@ fn refusal_line(refusal: Refusal) -> &'static [u8] {
         Refusal::DumpBusy => b"BUSY currently processing crawler request\r\n",
         Refusal::BadClass => b"BADCLASS invalid class id\r\n",
         Refusal::BadCrawlerSleep => b"CLIENT_ERROR sleep must be one second or less\r\n",
+        Refusal::MemoryLimitTooSmall => {
+            b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"
+        }
+        Refusal::MemoryLimitFixed => {
+            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
+        }
         Refusal::TlsNotEnabled => b"Error TLS not enabled\r\n",
         Refusal::CertificateUnreadable => b"ERROR cannot read the certificate\r\n",
         Refusal::Unauthenticated => b"CLIENT_ERROR unauthenticated\r\n",
