@@ -154,6 +154,8 @@ fn refusal_status(refusal: Refusal) -> (u16, &'static str) {
         | Refusal::BadClass
         | Refusal::BadCrawlerSleep
         | Refusal::TlsNotEnabled
+        | Refusal::MemoryLimitTooSmall
+        | Refusal::MemoryLimitFixed
         | Refusal::CertificateUnreadable
         | Refusal::BadLogin
         | Refusal::BadLoginEnd
