@@ -32,6 +32,8 @@ use crate::clock::Clock;
 const BATCH_BYTES: usize = 1 << 20;
 /// The timer of the modes whose promise does not depend on it.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(1);
+/// A disk that fails is left alone for so long, however much somebody wants a pass.
+const RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// The last pass that ended.
 #[derive(Clone, Debug, Default)]
@@ -242,8 +244,9 @@ impl Flusher {
 
     /// Ticks keep their distance however long a pass takes.
     fn run(&self) {
-        let mut tick = Instant::now() + self.period;
-        while let Some(pass) = self.next_pass(tick) {
+        let mut earliest = Instant::now();
+        let mut tick = earliest + self.period;
+        while let Some(pass) = self.next_pass(earliest, tick) {
             let result = self.pass();
             let now = self.parts.clock.now();
             self.parts
@@ -253,23 +256,30 @@ impl Flusher {
                 self.parts.heartbeat.beat(&self.parts.rocks, now);
             }
             self.report(&result);
+            let ended = Instant::now();
+            tick = (tick + self.period).max(ended);
+            if result.is_err() {
+                earliest = ended + RETRY_PERIOD;
+                tick = earliest;
+            }
             self.finished.send_replace(Finished {
                 pass,
                 failure: result.err(),
             });
-            tick = (tick + self.period).max(Instant::now());
         }
     }
 
-    /// Waits until a pass is wanted or due. `None` when there will be no more.
-    fn next_pass(&self, due: Instant) -> Option<u64> {
+    /// Waits until a pass is due, or wanted and not too early. `None` when there will be no more.
+    fn next_pass(&self, earliest: Instant, due: Instant) -> Option<u64> {
         let mut requests = self.lock();
         loop {
             if requests.stop {
                 return None;
             }
-            let left = due.saturating_duration_since(Instant::now());
-            if requests.wanted > requests.begun || left.is_zero() {
+            let wanted = requests.wanted > requests.begun;
+            let begin = if wanted { earliest } else { due };
+            let left = begin.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 requests.begun += 1;
                 return Some(requests.begun);
             }

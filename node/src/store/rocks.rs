@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rocksdb::event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompactionStyle, DBCompressionType,
     DBPinnableSlice, DBRawIterator, DataBlockIndexType, ErrorKind, FifoCompactOptions, LogLevel,
@@ -291,6 +292,21 @@ pub struct RocksFigures {
     pub write_stopped: u64,
 }
 
+/// Leaves a full disk to [`Rocks::resume`]: RocksDB itself looks only every five seconds whether there is space again, and
+/// refuses to resume meanwhile.
+struct WaitForResume;
+
+impl EventListener for WaitForResume {
+    fn on_error_recovery_begin(
+        &self,
+        _: DBBackgroundErrorReason,
+        _: &BackgroundErrorStatus,
+        by_itself: &mut bool,
+    ) {
+        *by_itself = false;
+    }
+}
+
 fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     let mut db = Options::default();
     db.create_if_missing(true);
@@ -307,6 +323,7 @@ fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     db.set_log_level(LogLevel::Warn);
     // The figures are exported; a periodic dump into the log would only repeat them.
     db.set_stats_dump_period_sec(0);
+    db.add_event_listener(WaitForResume);
     db
 }
 
