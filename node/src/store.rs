@@ -14,6 +14,7 @@
 //! renamed but never deleted.
 
 mod ages;
+mod builder;
 mod cas;
 mod compaction;
 mod directory;
@@ -25,6 +26,7 @@ pub mod item;
 mod leases;
 mod liveness;
 mod load;
+mod lot;
 mod memory;
 mod open;
 mod quota;
@@ -228,6 +230,8 @@ impl Store {
             quota: Arc::clone(&quota),
             heartbeat: Heartbeat::new(options.keep_for),
             clock,
+            incoming: directory.incoming(),
+            overdue: directory.overdue(),
         };
         let write_behind = WriteBehind::start(parts, options.durability, options.flush_interval);
         let log_syncer = (options.durability == Durability::Interval)

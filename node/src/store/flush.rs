@@ -4,11 +4,13 @@
 //! versions of an item reach the disk in their order; between two passes only the last version of an item counts.
 //!
 //! ```text
-//!   workers ──dirty items──► memory tier ──pass──► one write batch after the other ──► log and memtable
-//!      └── commit: wait for a pass that began after the write (always, fsync) ◄── finished ──┘
+//!   workers ──dirty items──► memory tier ──pass──► lots ──┬── little ──► log and memtable
+//!      │                                                  └── much ────► table file, built in what is left of the processor
+//!      └── commit: wait for a pass that began after the write (always, fsync) ◄── finished
 //! ```
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,18 +20,22 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use super::StoreError;
+use super::builder::{Builder, Plan};
 use super::durability::Durability;
 use super::heartbeat::Heartbeat;
-use super::item::{Expiry, Marks};
 use super::liveness::Liveness;
-use super::memory::{Memory, Taken};
+use super::lot::{Lot, Written};
+use super::memory::Memory;
 use super::quota::Quota;
-use super::record;
-use super::rocks::{Batch, Rocks};
+use super::rocks::Rocks;
 use crate::clock::Clock;
 
-/// One write to RocksDB. Larger ones gain nothing, and hold up who waits for the pass.
-const BATCH_BYTES: usize = 1 << 20;
+/// Items that are taken or settled while the lock of their shard is held.
+const ITEMS_PER_LOCK: usize = 128;
+/// Taken at a time, so that a lot does not grow far beyond what fills it.
+const BYTES_PER_TURN: usize = 1 << 20;
+/// How many times longer than the last pass the next one may take.
+const PASS_RESERVE: u32 = 2;
 /// The timer of the modes whose promise does not depend on it.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(1);
 /// A disk that fails is left alone for so long, however much somebody wants a pass.
@@ -51,25 +57,6 @@ struct Requests {
     stop: bool,
 }
 
-/// What is written together.
-struct Lot {
-    writes: Batch,
-    /// The items in it, with their shards.
-    taken: Vec<(usize, Taken)>,
-    /// Nothing in it lives longer.
-    lives_until: Expiry,
-}
-
-impl Default for Lot {
-    fn default() -> Self {
-        Self {
-            writes: Batch::default(),
-            taken: Vec::new(),
-            lives_until: Expiry::PAST,
-        }
-    }
-}
-
 /// What a pass works on.
 pub(super) struct Parts {
     pub(super) memory: Arc<Memory>,
@@ -78,13 +65,17 @@ pub(super) struct Parts {
     pub(super) quota: Arc<Quota>,
     pub(super) heartbeat: Heartbeat,
     pub(super) clock: Arc<dyn Clock>,
+    /// Where table files are built, on the database's file system.
+    pub(super) incoming: PathBuf,
+    pub(super) overdue: PathBuf,
 }
 
 /// What a pass needs, and what it counts.
 struct Flusher {
     parts: Parts,
+    builder: Builder,
     durability: Durability,
-    period: Duration,
+    interval: Duration,
     requests: Mutex<Requests>,
     requested: Condvar,
     finished: watch::Sender<Finished>,
@@ -129,8 +120,9 @@ impl WriteBehind {
     ) -> io::Result<Self> {
         let flusher = Arc::new(Flusher {
             parts,
+            builder: Builder::start()?,
             durability,
-            period: period(durability, interval),
+            interval,
             requests: Mutex::default(),
             requested: Condvar::new(),
             finished: watch::Sender::default(),
@@ -171,7 +163,7 @@ impl WriteBehind {
     /// Ends the thread and makes the last pass.
     pub(super) fn finish(&self) -> Result<(), StoreError> {
         self.stop();
-        self.flusher.pass()?;
+        self.flusher.pass(None)?;
         self.flusher
             .parts
             .heartbeat
@@ -218,10 +210,13 @@ impl Drop for WriteBehind {
     }
 }
 
-/// A write is at most one period old when its pass begins; the other half of the interval is for the pass.
-fn period(durability: Durability, interval: Duration) -> Duration {
+/// A write is at most one period old when its pass begins. The rest of the interval is for the pass: a quarter of it, or more
+/// when the last pass took long. The longer the period, the more overwrites come together.
+fn period(durability: Durability, interval: Duration, last_pass: Duration) -> Duration {
     match durability {
-        Durability::Interval => interval / 2,
+        Durability::Interval => {
+            interval - (last_pass * PASS_RESERVE).clamp(interval / 4, interval / 2)
+        }
         Durability::None | Durability::Always | Durability::Fsync => DEFAULT_PERIOD,
     }
 }
@@ -245,9 +240,14 @@ impl Flusher {
     /// Ticks keep their distance however long a pass takes.
     fn run(&self) {
         let mut earliest = Instant::now();
-        let mut tick = earliest + self.period;
+        // When what is dirty may have been written first.
+        let mut oldest = earliest;
+        let mut tick = earliest + period(self.durability, self.interval, Duration::ZERO);
         while let Some(pass) = self.next_pass(earliest, tick) {
-            let result = self.pass();
+            let begun = Instant::now();
+            let result = self.pass(self.due(oldest));
+            let took = begun.elapsed();
+            oldest = begun;
             let now = self.parts.clock.now();
             self.parts
                 .quota
@@ -257,7 +257,7 @@ impl Flusher {
             }
             self.report(&result);
             let ended = Instant::now();
-            tick = (tick + self.period).max(ended);
+            tick = (begun + period(self.durability, self.interval, took)).max(ended);
             if result.is_err() {
                 earliest = ended + RETRY_PERIOD;
                 tick = earliest;
@@ -267,6 +267,14 @@ impl Flusher {
                 failure: result.err(),
             });
         }
+    }
+
+    /// When a pass must be over that nobody waits for: what was written at `oldest` reaches the disk in time.
+    fn due(&self, oldest: Instant) -> Option<Instant> {
+        let requests = self.lock();
+        let acknowledges = matches!(self.durability, Durability::Always | Durability::Fsync);
+        let awaited = acknowledges || requests.wanted >= requests.begun || requests.stop;
+        (!awaited).then(|| oldest + self.interval / 8 * 7)
     }
 
     /// Waits until a pass is due, or wanted and not too early. `None` when there will be no more.
@@ -292,9 +300,9 @@ impl Flusher {
     }
 
     /// Writes everything that is dirty when it begins. Only one thread may do this at a time.
-    fn pass(&self) -> Result<(), StoreError> {
+    fn pass(&self, due: Option<Instant>) -> Result<(), StoreError> {
         let begun = Instant::now();
-        let result = self.try_pass();
+        let result = self.try_pass(due);
         if result.is_ok() {
             *self.complete.lock().unwrap_or_else(PoisonError::into_inner) = begun;
             let elapsed = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -305,31 +313,30 @@ impl Flusher {
         result
     }
 
-    fn try_pass(&self) -> Result<(), StoreError> {
+    fn try_pass(&self, due: Option<Instant>) -> Result<(), StoreError> {
         let mut lot = Lot::default();
         let mut wrote = false;
         for index in self.parts.memory.take_dirty_shards() {
             // What others write meanwhile is left for the next pass, or this one might never end.
             let mut left = self.parts.memory.lock_index(index).dirty_count();
             while left > 0 {
+                let now = self.parts.clock.now();
                 let taken = self.parts.memory.lock_index(index).take_dirty(
-                    left,
-                    BATCH_BYTES,
-                    self.parts.clock.now(),
+                    left.min(ITEMS_PER_LOCK),
+                    BYTES_PER_TURN,
+                    now,
                 );
                 left -= taken.len();
-                self.fill(&mut lot, &taken);
-                lot.taken
-                    .extend(taken.into_iter().map(|taken| (index, taken)));
-                if lot.writes.bytes() >= BATCH_BYTES || left > 0 {
+                lot.add(index, taken);
+                if lot.is_full(&self.parts.rocks) {
                     wrote = true;
-                    self.write(&mut lot)?;
+                    self.write(std::mem::take(&mut lot), due)?;
                 }
             }
         }
-        if !lot.taken.is_empty() {
+        if !lot.items().is_empty() {
             wrote = true;
-            self.write(&mut lot)?;
+            self.write(lot, due)?;
         }
         if wrote {
             self.make_durable()?;
@@ -338,46 +345,69 @@ impl Flusher {
         Ok(())
     }
 
-    fn fill(&self, lot: &mut Lot, taken: &[Taken]) {
-        let now = self.parts.clock.now();
-        for Taken { item, .. } in taken {
-            // The disk may have an older version that would come alive again.
-            if item.has(Marks::ABSENT) || !self.parts.liveness.is_live(item.attributes(), now) {
-                lot.writes.delete(item.key());
-            } else {
-                lot.writes
-                    .put(item.key(), |record| record::encode(item, record));
-                lot.lives_until = lot.lives_until.later(item.expiry());
-            }
-        }
+    /// Writes the lot and settles what is in it, whether it could be written or not.
+    fn write(&self, lot: Lot, due: Option<Instant>) -> Result<(), StoreError> {
+        let Parts {
+            rocks,
+            liveness,
+            clock,
+            ..
+        } = &self.parts;
+        let plan = Arc::new(Plan {
+            lot,
+            rocks: Arc::clone(rocks),
+            liveness: Arc::clone(liveness),
+            now: clock.now(),
+        });
+        let result = if plan.lot.is_large(rocks) {
+            self.write_file(&plan, due)
+        } else {
+            plan.lot.log(rocks, liveness, plan.now)
+        };
+        self.settle(&plan.lot, result.is_ok());
+        let Written { bytes, lives_until } = result.map_err(StoreError::Write)?;
+        let items = plan.lot.items().len() as u64;
+        self.figures.items.fetch_add(items, Ordering::Relaxed);
+        self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.parts
+            .quota
+            .note(bytes, lives_until, clock.now(), rocks);
+        Ok(())
     }
 
-    /// Writes the lot and settles what is in it, whether it could be written or not.
-    fn write(&self, lot: &mut Lot) -> Result<(), StoreError> {
-        let bytes = lot.writes.bytes() as u64;
-        let result = self
-            .parts
-            .rocks
-            .write(&mut lot.writes)
-            .map_err(StoreError::Write);
-        for chunk in lot.taken.chunk_by(|(one, _), (other, _)| one == other) {
+    /// Has a table file built without haste as long as there is time, or builds it at once.
+    fn write_file(
+        &self,
+        plan: &Arc<Plan>,
+        due: Option<Instant>,
+    ) -> Result<Written, rocksdb::Error> {
+        let Parts {
+            rocks,
+            quota,
+            incoming,
+            overdue,
+            ..
+        } = &self.parts;
+        quota.wait_for_space(rocks);
+        if let Some(due) = due
+            && let Some(written) = self.builder.build(plan, incoming, due)?
+        {
+            rocks.add_table_file(incoming)?;
+            return Ok(written);
+        }
+        let written = plan.build(overdue)?;
+        rocks.add_table_file(overdue)?;
+        Ok(written)
+    }
+
+    fn settle(&self, lot: &Lot, written: bool) {
+        let by_shard = lot.items().chunk_by(|(one, _), (other, _)| one == other);
+        for chunk in by_shard.flat_map(|shard| shard.chunks(ITEMS_PER_LOCK)) {
             let mut shard = self.parts.memory.lock_index(chunk[0].0);
             for (_, taken) in chunk {
-                shard.settle(taken, result.is_ok());
+                shard.settle(taken, written);
             }
         }
-        if result.is_ok() {
-            let items = lot.taken.len() as u64;
-            self.figures.items.fetch_add(items, Ordering::Relaxed);
-            self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);
-            let now = self.parts.clock.now();
-            self.parts
-                .quota
-                .note(bytes, lot.lives_until, now, &self.parts.rocks);
-        }
-        lot.taken.clear();
-        lot.lives_until = Expiry::PAST;
-        result
     }
 
     fn make_durable(&self) -> Result<(), StoreError> {

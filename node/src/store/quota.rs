@@ -74,6 +74,16 @@ pub(super) fn log_bytes(quota: u64) -> u64 {
     quota / 16
 }
 
+/// Waits until the table files take no more than this, or it seems that they never will.
+fn wait_for_drop(rocks: &Rocks, bytes: u64) {
+    for _ in 0..DROP_POLLS {
+        if rocks.table_bytes() <= bytes {
+            break;
+        }
+        sleep(DROP_POLL);
+    }
+}
+
 /// The state of the quota. Written to by the write-behind thread alone.
 pub(super) struct Quota {
     ages: Mutex<Ages>,
@@ -169,14 +179,9 @@ impl Quota {
             return;
         }
         // Nothing is written meanwhile: this is the thread that writes.
-        let dropped = rocks.limit_tables(needed).map(|()| {
-            for _ in 0..DROP_POLLS {
-                if rocks.table_bytes() <= needed {
-                    break;
-                }
-                sleep(DROP_POLL);
-            }
-        });
+        let dropped = rocks
+            .limit_tables(needed)
+            .map(|()| wait_for_drop(rocks, needed));
         let restored = rocks.limit_tables(table_bytes(self.bytes));
         match dropped.and(restored) {
             Ok(()) => info!(
@@ -186,6 +191,14 @@ impl Quota {
             ),
             Err(error) => warn!(%error, "cannot drop files in which everything has expired"),
         }
+    }
+
+    /// Waits while RocksDB is behind with dropping: what is written meanwhile would exceed the quota. Blocks.
+    pub(super) fn wait_for_space(&self, rocks: &Rocks) {
+        wait_for_drop(
+            rocks,
+            table_bytes(self.bytes) + largest_memtable(self.bytes),
+        );
     }
 
     fn lock(&self) -> MutexGuard<'_, Ages> {

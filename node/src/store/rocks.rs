@@ -3,19 +3,23 @@
 //! Owns every RocksDB option and call. It moves bytes under keys: what a record means, and which of them are
 //! alive, is decided elsewhere. Every call may block on the disk unless it says otherwise.
 
+mod table_file;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompactionStyle, DBCompressionType,
-    DBPinnableSlice, DBRawIterator, DataBlockIndexType, ErrorKind, FifoCompactOptions, LogLevel,
-    Options, ReadOptions, ReadTier, WriteBatch, WriteOptions, properties,
+    DBPinnableSlice, DBRawIterator, DataBlockIndexType, ErrorKind, FifoCompactOptions,
+    IngestExternalFileOptions, LogLevel, Options, ReadOptions, ReadTier, WriteBatch, WriteOptions,
+    properties,
 };
 
 use super::compaction::DropDead;
 use super::quota;
 use super::{Durability, StorageOptions};
+pub(super) use table_file::TableFile;
 
 /// The column family of the store's own marks, apart from the clients' keys.
 const MARKS: &str = "marks";
@@ -34,6 +38,8 @@ const INFO_LOG_BYTES: usize = 4 << 20;
 const INFO_LOG_FILES: usize = 4;
 /// Asks the operating system to write early and evenly instead of in one burst.
 const BYTES_PER_SYNC: u64 = 1 << 20;
+/// Given to the operating system at once: more would keep a core busy for longer than a request takes.
+const FILE_BUFFER: u64 = 128 << 10;
 /// Read at once by whoever walks over everything.
 const WALK_READAHEAD: usize = 1 << 20;
 /// The marks are a handful of short entries.
@@ -73,24 +79,19 @@ pub(super) enum InMemory<'a> {
 
 /// Writes that are made together.
 #[derive(Default)]
-pub(super) struct Batch {
-    writes: WriteBatch,
-    record: Vec<u8>,
-}
+pub(super) struct Batch(WriteBatch);
 
 impl Batch {
-    /// Adds the record that `encode` writes into a buffer.
-    pub(super) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) {
-        encode(&mut self.record);
-        self.writes.put(key, &self.record);
+    pub(super) fn put(&mut self, key: &[u8], record: &[u8]) {
+        self.0.put(key, record);
     }
 
     pub(super) fn delete(&mut self, key: &[u8]) {
-        self.writes.delete(key);
+        self.0.delete(key);
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.writes.size_in_bytes()
+        self.0.size_in_bytes()
     }
 }
 
@@ -101,6 +102,8 @@ pub(super) struct Rocks {
     item_writes: WriteOptions,
     mark_writes: WriteOptions,
     block_cache: Cache,
+    table_options: Options,
+    memtable_size: usize,
     failing: AtomicBool,
 }
 
@@ -132,7 +135,9 @@ impl Rocks {
             from_memory,
             item_writes,
             mark_writes,
+            table_options: table_options(options, &block_cache),
             block_cache,
+            memtable_size: as_usize(memtable_size(options, disk_quota)),
             failing: AtomicBool::new(false),
         })
     }
@@ -162,8 +167,31 @@ impl Rocks {
 
     /// Writes the batch and empties it; how durable it is afterwards depends on the mode and on [`Rocks::sync_log`].
     pub(super) fn write(&self, batch: &mut Batch) -> Result<(), rocksdb::Error> {
-        let result = self.db.write_opt(&batch.writes, &self.item_writes);
-        batch.writes.clear();
+        if batch.0.is_empty() {
+            return Ok(());
+        }
+        let result = self.db.write_opt(&batch.0, &self.item_writes);
+        batch.0.clear();
+        self.failing.store(result.is_err(), Ordering::Relaxed);
+        result
+    }
+
+    /// How much comes together in memory before it becomes a file, in bytes.
+    pub(super) fn memtable_size(&self) -> usize {
+        self.memtable_size
+    }
+
+    /// Begins a table file in `path`, past the log and the memtable.
+    pub(super) fn table_file(&self, path: &Path) -> Result<TableFile<'_>, rocksdb::Error> {
+        TableFile::create(&self.table_options, path)
+    }
+
+    /// Makes a finished file a part of the database, above everything that is there. It must lie on the same file system,
+    /// and is moved.
+    pub(super) fn add_table_file(&self, path: &Path) -> Result<(), rocksdb::Error> {
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        let result = self.db.ingest_external_file_opts(&options, vec![path]);
         self.failing.store(result.is_err(), Ordering::Relaxed);
         result
     }
@@ -318,6 +346,7 @@ fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     // All of them: without that there is no dropping of old files.
     db.set_max_open_files(-1);
     db.set_bytes_per_sync(BYTES_PER_SYNC);
+    db.set_writable_file_max_buffer_size(FILE_BUFFER);
     db.set_max_log_file_size(INFO_LOG_BYTES);
     db.set_keep_log_file_num(INFO_LOG_FILES);
     db.set_log_level(LogLevel::Warn);
@@ -333,6 +362,25 @@ fn item_options(
     block_cache: &Cache,
     filter: DropDead,
 ) -> Options {
+    let mut items = table_options(options, block_cache);
+    let memtable = memtable_size(options, disk_quota);
+    items.set_write_buffer_size(as_usize(memtable));
+    items.set_max_write_buffer_number(options.max_write_buffer_number);
+    drop_oldest(&mut items, disk_quota, memtable);
+    if options.enable_ttl_compaction {
+        items.set_compaction_filter_factory(filter);
+    }
+    items
+}
+
+fn memtable_size(options: &StorageOptions, disk_quota: u64) -> u64 {
+    options
+        .write_buffer_size
+        .min(quota::largest_memtable(disk_quota))
+}
+
+/// How a table file looks, whoever writes it.
+fn table_options(options: &StorageOptions, block_cache: &Cache) -> Options {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(block_cache);
     // Filters and indexes count against the cache, so that memory is bounded whatever the disk holds.
@@ -344,20 +392,13 @@ fn item_options(
 
     let mut items = Options::default();
     items.set_block_based_table_factory(&table);
-    let memtable = options
-        .write_buffer_size
-        .min(quota::largest_memtable(disk_quota));
-    items.set_write_buffer_size(as_usize(memtable));
-    items.set_max_write_buffer_number(options.max_write_buffer_number);
-    drop_oldest(&mut items, disk_quota, memtable);
+    items.set_bytes_per_sync(BYTES_PER_SYNC);
+    items.set_writable_file_max_buffer_size(FILE_BUFFER);
     items.set_compression_type(if options.enable_compression {
         DBCompressionType::Lz4
     } else {
         DBCompressionType::None
     });
-    if options.enable_ttl_compaction {
-        items.set_compaction_filter_factory(filter);
-    }
     items
 }
 
@@ -383,4 +424,29 @@ fn mark_options() -> Options {
 
 fn as_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// A small database in `path`, for the tests of those who use one.
+#[cfg(test)]
+pub(super) fn test_database(path: &Path) -> Rocks {
+    let options = StorageOptions {
+        db_path: path.to_path_buf(),
+        durability: Durability::Interval,
+        flush_interval: std::time::Duration::from_secs(1),
+        max_item_size: 1 << 20,
+        tier_size: 1 << 20,
+        block_cache_size: 1 << 20,
+        write_buffer_size: 1 << 20,
+        max_write_buffer_number: 2,
+        disk_quota: super::DiskQuota::Bytes(1 << 30),
+        keep_for: None,
+        max_background_jobs: 2,
+        enable_compression: false,
+        enable_ttl_compaction: true,
+    };
+    let filter = DropDead {
+        clock: std::sync::Arc::new(crate::clock::SystemClock),
+        liveness: std::sync::Arc::default(),
+    };
+    Rocks::open(&path.join("items"), &options, 1 << 30, filter).expect("a new database")
 }

@@ -72,11 +72,9 @@ fn a_full_disk_is_served_around_said_and_recovered_from() {
     wait_until("the failure is seen", || {
         stat(&mut client, "flush_failing") == 1
     });
-    assert!(
-        node.log().contains("cannot write to the disk"),
-        "{}",
-        node.log()
-    );
+    wait_until("the failure is said", || {
+        node.log().contains("cannot write to the disk")
+    });
     assert_eq!(client.get("before").as_deref(), Some("1"));
     assert_eq!(client.get("during-0").as_deref(), Some(&*value));
     let mut refused = false;

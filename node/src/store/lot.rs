@@ -1,0 +1,231 @@
+//! What is written to the disk together.
+//!
+//! Owns the way in which it gets there. Little goes by RocksDB's log and memtable, where it waits for more; much becomes a
+//! table file of its own at once.
+
+use super::item::{Expiry, Marks};
+use super::liveness::Liveness;
+use super::memory::Taken;
+use super::record;
+use super::rocks::{Batch, Rocks, TableFile};
+use crate::clock::UnixSeconds;
+
+/// One write to RocksDB's log. Larger ones gain nothing, and hold up who writes marks.
+const BATCH_BYTES: usize = 1 << 20;
+/// A lot of at least this part of a memtable becomes a table file. Smaller files would have to be brought together so often
+/// that nothing is gained.
+const FILE_SHARE: usize = 8;
+
+/// Items with the numbers of their shards, each key once.
+#[derive(Default)]
+pub(super) struct Lot {
+    items: Vec<(usize, Taken)>,
+    /// Keys and data.
+    bytes: usize,
+}
+
+/// What a lot came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    /// Keys and records.
+    pub(super) bytes: u64,
+    /// Nothing in it lives longer.
+    pub(super) lives_until: Expiry,
+}
+
+impl Lot {
+    /// Adds what was taken from a shard.
+    pub(super) fn add(&mut self, shard: usize, taken: Vec<Taken>) {
+        self.bytes += taken
+            .iter()
+            .map(|taken| taken.item.key().len() + taken.item.data().len())
+            .sum::<usize>();
+        self.items
+            .extend(taken.into_iter().map(|taken| (shard, taken)));
+    }
+
+    /// The items, those of a shard one after the other.
+    pub(super) fn items(&self) -> &[(usize, Taken)] {
+        &self.items
+    }
+
+    /// Whether it is time to write it: a larger file would gain nothing.
+    pub(super) fn is_full(&self, rocks: &Rocks) -> bool {
+        self.bytes >= rocks.memtable_size()
+    }
+
+    /// Whether it is enough for a table file.
+    pub(super) fn is_large(&self, rocks: &Rocks) -> bool {
+        self.bytes >= rocks.memtable_size() / FILE_SHARE
+    }
+
+    /// Writes all of it by way of RocksDB's log. After a failure a part may have been written.
+    pub(super) fn log(
+        &self,
+        rocks: &Rocks,
+        liveness: &Liveness,
+        now: UnixSeconds,
+    ) -> Result<Written, rocksdb::Error> {
+        let mut written = Written::NOTHING;
+        let mut buffer = Vec::new();
+        let mut batch = Batch::default();
+        for (_, taken) in &self.items {
+            match written.look_at(taken, liveness, now, &mut buffer) {
+                Some(record) => batch.put(taken.item.key(), record),
+                None => batch.delete(taken.item.key()),
+            }
+            if batch.bytes() >= BATCH_BYTES {
+                rocks.write(&mut batch)?;
+            }
+        }
+        rocks.write(&mut batch)?;
+        Ok(written)
+    }
+
+    /// Fills a table file, unless it is not wanted any more.
+    pub(super) fn fill(
+        &self,
+        file: &mut TableFile<'_>,
+        liveness: &Liveness,
+        now: UnixSeconds,
+        wanted: impl Fn() -> bool,
+    ) -> Result<Option<Written>, rocksdb::Error> {
+        let mut written = Written::NOTHING;
+        let mut buffer = Vec::new();
+        for index in self.in_key_order() {
+            if !wanted() {
+                return Ok(None);
+            }
+            let (_, taken) = &self.items[index];
+            match written.look_at(taken, liveness, now, &mut buffer) {
+                Some(record) => file.put(taken.item.key(), record)?,
+                None => file.delete(taken.item.key())?,
+            }
+        }
+        Ok(Some(written))
+    }
+
+    /// The items' indexes. Most comparisons look at eight bytes of the key that lie with the index, not at the item.
+    fn in_key_order(&self) -> impl Iterator<Item = usize> + use<> {
+        let key = |index: usize| self.items[index].1.item.key();
+        let skip = self.common_prefix();
+        let mut order: Vec<(u64, usize)> = (0..self.items.len())
+            .map(|index| (leading_bytes(&key(index)[skip..]), index))
+            .collect();
+        order.sort_unstable_by(|(one_leads, one), (other_leads, other)| {
+            let leads = one_leads.cmp(other_leads);
+            leads.then_with(|| key(*one).cmp(key(*other)))
+        });
+        order.into_iter().map(|(_, index)| index)
+    }
+
+    /// How many bytes all keys begin with.
+    fn common_prefix(&self) -> usize {
+        let mut keys = self.items.iter().map(|(_, taken)| taken.item.key());
+        let Some(first) = keys.next() else {
+            return 0;
+        };
+        keys.fold(first.len(), |common, key| {
+            let equal = first[..common].iter().zip(key);
+            equal.take_while(|(one, other)| one == other).count()
+        })
+    }
+}
+
+impl Written {
+    pub(super) const NOTHING: Self = Self {
+        bytes: 0,
+        lives_until: Expiry::PAST,
+    };
+
+    /// The record of an item, or `None` when whatever the disk has under its key must go: an older version would come
+    /// alive again.
+    fn look_at<'a>(
+        &mut self,
+        taken: &Taken,
+        liveness: &Liveness,
+        now: UnixSeconds,
+        buffer: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
+        let item = &taken.item;
+        self.bytes += item.key().len() as u64;
+        if item.has(Marks::ABSENT) || !liveness.is_live(item.attributes(), now) {
+            return None;
+        }
+        self.lives_until = self.lives_until.later(item.expiry());
+        record::encode(item, buffer);
+        self.bytes += buffer.len() as u64;
+        Some(buffer)
+    }
+}
+
+/// The first eight bytes as a number that compares as they do; what is missing counts as zeros.
+fn leading_bytes(bytes: &[u8]) -> u64 {
+    let mut leading = [0; 8];
+    let count = bytes.len().min(leading.len());
+    leading[..count].copy_from_slice(&bytes[..count]);
+    u64::from_be_bytes(leading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::item::{Attributes, Item};
+    use crate::store::memory::Memory;
+
+    const NOW: UnixSeconds = UnixSeconds(1_000);
+
+    /// A lot of items with these keys, in the order in which a memory tier gives them.
+    fn lot(keys: &[&[u8]]) -> Lot {
+        let memory = Memory::new(1 << 20, 1 << 10);
+        let attributes = Attributes {
+            flags: 0,
+            expiry: Expiry::NEVER,
+            cas: 1,
+        };
+        for key in keys {
+            let mut shard = memory.lock(memory.place(key));
+            let hash = shard.hash();
+            shard.write(hash, Item::new(key, attributes, b"data", NOW));
+        }
+        let mut lot = Lot::default();
+        for index in memory.take_dirty_shards() {
+            let taken = memory
+                .lock_index(index)
+                .take_dirty(usize::MAX, usize::MAX, NOW);
+            lot.add(index, taken);
+        }
+        lot
+    }
+
+    #[test]
+    fn keys_are_written_in_the_order_of_their_bytes() {
+        let mut keys: [&[u8]; 9] = [
+            b"user:1",
+            b"user:10",
+            b"user:2",
+            b"user:1\0",
+            b"user:123456789",
+            b"user:123456780",
+            b"user:\xff",
+            b"user:",
+            b"user:1234567",
+        ];
+        let lot = lot(&keys);
+        let order: Vec<&[u8]> = lot
+            .in_key_order()
+            .map(|index| lot.items[index].1.item.key())
+            .collect();
+        keys.sort_unstable();
+        assert_eq!(order, keys);
+    }
+
+    #[test]
+    fn what_all_keys_begin_with_is_not_compared() {
+        assert_eq!(lot(&[b"user:1", b"user:2"]).common_prefix(), 5);
+        assert_eq!(lot(&[b"user:1", b"user:"]).common_prefix(), 5);
+        assert_eq!(lot(&[b"a", b"b"]).common_prefix(), 0);
+        assert_eq!(lot(&[b"alone"]).common_prefix(), 5);
+        assert_eq!(lot(&[]).common_prefix(), 0);
+    }
+}
