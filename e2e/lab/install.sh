@@ -26,6 +26,7 @@ iproute2                     networks of the machines
 procps                       listing processes, and sysctl
 util-linux                   namespaces of the machines
 busybox-static               the tools image
+e2fsprogs                    a disk that loses its power
 memcached                    the judge of what nodes answer; behind the stand-in for mcrouter
 buildah                      checking the Dockerfiles
 mmdebstrap                   the base image for that check
