@@ -15,6 +15,7 @@ mod limits;
 mod listening;
 mod mcrouter;
 mod model;
+mod notation;
 mod process;
 mod restarts;
 mod store;
