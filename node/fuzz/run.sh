@@ -16,8 +16,8 @@ HERE=$ROOT/node/fuzz
 WORK=$PETRA_CACHE/fuzz
 ALL=(text meta binary login connection)
 MAX_LEN=4096
-# A client that is not answered in this time has hung the node.
-TIMEOUT_S=10
+# An input takes a millisecond. After this it has hung the node, or the machine was suspended.
+TIMEOUT_S=${TIMEOUT_S:-60}
 RSS_LIMIT_MB=1024
 
 main() {
