@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks for bytes that break what petra_fuzz says of the node, with libFuzzer, on stable Rust.
 #
-#   run.sh [--seconds N] [TARGET...]   each target for N seconds (300), or all of them: text meta binary login connection
+#   run.sh [--seconds N] [TARGET...]   each target for N seconds (300); all of them are text meta binary login connection disk
 #   run.sh --merge [TARGET...]         writes corpus/TARGET.txt again: few inputs that reach all that was ever reached here
 #   run.sh --show FILE                 an input that libFuzzer has kept, as a line for regressions/TARGET.txt
 #
@@ -14,7 +14,7 @@ set -euo pipefail
 
 HERE=$ROOT/node/fuzz
 WORK=$PETRA_CACHE/fuzz
-ALL=(text meta binary login connection)
+ALL=(text meta binary login connection disk)
 MAX_LEN=4096
 # An input takes a millisecond. After this it has hung the node, or the machine was suspended.
 TIMEOUT_S=${TIMEOUT_S:-60}

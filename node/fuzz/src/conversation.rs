@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::parser::{fits, is_long_line, parse_text};
 use crate::reading;
 
-const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+pub(crate) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 /// Pieces are of 1 byte up to this.
 const MAX_PIECE: usize = 64;
 
@@ -33,7 +33,7 @@ pub fn connection(input: &[u8]) {
         static NODES: RefCell<Option<[Node; 2]>> = const { RefCell::new(None) };
     }
     NODES.with_borrow_mut(|nodes| {
-        let [one, other] = nodes.get_or_insert_with(|| [Node::start(), Node::start()]);
+        let [one, other] = nodes.get_or_insert_with(|| [Node::start("1m"), Node::start("1m")]);
         let input = with_versions(input, begin(one, other));
         let whole = one.loopback.converse(&[&input]).expect("a socket");
         let repeatable = read_along(&input, &whole);
@@ -47,10 +47,11 @@ pub fn connection(input: &[u8]) {
     });
 }
 
-struct Node {
-    loopback: Loopback,
-    /// After the node, which has its files there.
-    _dir: TempDir,
+/// A node in this thread, and its files.
+pub(crate) struct Node {
+    pub(crate) loopback: Loopback,
+    /// Removed after the node.
+    dir: TempDir,
 }
 
 struct Standstill;
@@ -62,16 +63,22 @@ impl Clock for Standstill {
 }
 
 impl Node {
-    fn start() -> Self {
+    /// With so much memory for items, as a flag says it.
+    pub(crate) fn start(memory: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut words = vec!["petracache", "-m", "8", "-I", "1k", "--tier-size", "1m"];
-        words.extend(["--durability", "none", "--db-path"]);
-        let db_path = dir.path().to_str().expect("text");
-        let flags = Flags::parse_from(words.into_iter().chain([db_path]));
-        let config = Config::load(&flags, |_| None).expect("a good configuration");
         Self {
-            loopback: Loopback::open(config, Arc::new(Standstill)).expect("a database"),
-            _dir: dir,
+            loopback: open(&dir, memory),
+            dir,
+        }
+    }
+
+    /// With the same files, and as little memory as there can be.
+    pub(crate) fn restart(self) -> Self {
+        let Self { loopback, dir } = self;
+        drop(loopback);
+        Self {
+            loopback: open(&dir, "1m"),
+            dir,
         }
     }
 
@@ -82,6 +89,21 @@ impl Node {
             .set(b"version", 0, Expiry::NEVER, b"", NOW)
             .expect("stored")
     }
+}
+
+fn open(dir: &TempDir, memory: &str) -> Loopback {
+    let db_path = dir.path().to_str().expect("text");
+    let flags = Flags::parse_from([
+        "petracache",
+        "-m=64",
+        "-I=1k",
+        "--durability=none",
+        "--block-cache-size=64k",
+        &format!("--tier-size={memory}"),
+        &format!("--db-path={db_path}"),
+    ]);
+    let config = Config::load(&flags, |_| None).expect("a good configuration");
+    Loopback::open(config, Arc::new(Standstill)).expect("a database")
 }
 
 /// Empties both stores and returns the cas that both give next.
@@ -123,7 +145,7 @@ fn with_versions(input: &[u8], first: u64) -> Vec<u8> {
 }
 
 /// Pieces of lengths that depend on nothing but the input.
-fn pieces(input: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn pieces(input: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     let (mut rest, mut state) = (input, input.len());
     while !rest.is_empty() {
@@ -136,7 +158,7 @@ fn pieces(input: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Reads the answers to everything in `input`, and says whether they would be the same another time.
-fn read_along(input: &[u8], answers: &[u8]) -> bool {
+pub(crate) fn read_along(input: &[u8], answers: &[u8]) -> bool {
     let is_binary = input.first() == Some(&binary::MAGIC);
     let (mut rest, mut places, mut repeatable) = (input, vec![0], true);
     while !rest.is_empty() {
