@@ -95,7 +95,7 @@ fresh_seeds() {
 
 libfuzzer() {
   local target=$1; shift
-  "$BINARIES/fuzz-$target" -max_len=$MAX_LEN -timeout=$TIMEOUT_S -rss_limit_mb=$RSS_LIMIT_MB -print_final_stats=1 \
+  "$BINARIES/fuzz-$target" -max_len=$MAX_LEN -timeout="$TIMEOUT_S" -rss_limit_mb=$RSS_LIMIT_MB -print_final_stats=1 \
     -artifact_prefix="$WORK/failures/$target-" "$@"
 }
 

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use petra_node::store::item::Expiry;
 
 use crate::conversation::{NOW, Node, pieces, read_along};
+use crate::parser::MAX_LINE_LEN;
 
 /// Bytes that may stand in a key, and that no command is made of.
 const LETTERS: std::ops::Range<u8> = 0x80..0xff;
@@ -27,7 +28,13 @@ pub fn disk(input: &[u8]) {
         let (node, asked) = node.get_or_insert_with(|| (full(), 0));
         let input = with_keys(input, *asked);
         *asked += 9;
-        let answers = node.loopback.converse(&pieces(&input)).expect("a socket");
+        let mut lines = input.split(|byte| *byte == b'\n');
+        // A line that closes the connection when it comes without its end comes with it.
+        let pieces = match lines.any(|line| line.len() > MAX_LINE_LEN) {
+            true => vec![&input[..]],
+            false => pieces(&input),
+        };
+        let answers = node.loopback.converse(&pieces).expect("a socket");
         read_along(&input, &answers);
     });
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::SockRef;
 
-use crate::client::Client;
 use crate::harness::{Node, PATIENCE, wait_until};
 
 /// What a connection that nothing happens on may take, in bytes.
