@@ -29,7 +29,7 @@ pub(crate) type Places = Vec<usize>;
 
 /// Where the answer to `command` may end in `answers`.
 pub(crate) fn ends(command: &Command<'_>, answers: &[u8]) -> Places {
-    let one = |end: Option<usize>| end.into_iter().collect();
+    let one = |end: Option<usize>| -> Places { end.into_iter().collect() };
     match command {
         Command::Gets { keys, with_cas, .. } => one(values(keys.clone(), *with_cas, answers)),
         Command::Login { .. } => one(line(answers)),
@@ -41,17 +41,26 @@ pub(crate) fn ends(command: &Command<'_>, answers: &[u8]) -> Places {
         | Command::Auth { reply, .. } => match reply {
             Reply::None => vec![0],
             Reply::Binary(form) => binary::ends(*form, answers),
-            _ if failure(command, answers).is_some() => one(failure(command, answers)),
-            Reply::Meta(form) => meta::ends(form, answers),
-            Reply::Lease => one(lease(answers)),
-            Reply::Metaget => one(metaget(answers)),
-            Reply::Line | Reply::Value { .. } => one(match command {
-                Command::Request { request, .. } => result(request, answers),
-                Command::Control { control, .. } => about_server(*control, answers),
-                _ => None,
-            }),
+            // A failure may be the next command's, if this one is quiet.
+            _ => one(failure(command, answers))
+                .into_iter()
+                .chain(good_ends(command, reply, answers))
+                .collect(),
         },
     }
+}
+
+/// Where the answer may end when nothing has gone wrong.
+fn good_ends(command: &Command<'_>, reply: &Reply<'_>, answers: &[u8]) -> Places {
+    let end = match (reply, command) {
+        (Reply::Meta(form), _) => return meta::ends(form, answers),
+        (Reply::Lease, _) => lease(answers),
+        (Reply::Metaget, _) => metaget(answers),
+        (_, Command::Request { request, .. }) => result(request, answers),
+        (_, Command::Control { control, .. }) => about_server(*control, answers),
+        _ => None,
+    };
+    end.into_iter().collect()
 }
 
 /// Whatever goes wrong with `command` later, its answer is one that is read.
