@@ -2,7 +2,7 @@
 # Every test of the project, in the order in which a failure is cheapest.
 #
 #   test.sh              everything
-#   test.sh code         format, lints, unit, golden and wire tests
+#   test.sh code         format, lints, unit, golden and wire tests, a little fuzzing
 #   test.sh wire         what memcached's own tests, memcapable and real clients say of the node
 #   test.sh judge        what they say of memcached: nobody has to pass what it does not
 #   test.sh cluster      images, chart, and the tests on a local Kubernetes
@@ -40,6 +40,7 @@ lint() {
 code() {
   lint
   step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
+  step "Five seconds of every fuzz target" "$ROOT/node/fuzz/run.sh" --seconds 5
   wire
   step "Two seconds of load, every answer checked" \
     "$BINARIES/petra-bench" smoke --node "$BINARIES/petracache" --out "$PETRA_CACHE/out/bench"

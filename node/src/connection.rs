@@ -102,8 +102,12 @@ impl Connection {
                     self.session.answer_loaded().await?;
                     Flow::Continue
                 }
-                Next::Close => return Ok(()),
+                Next::Close => Flow::Close,
             };
+            if flow == Flow::Close {
+                // Who says no more may still listen, also to what comes from the disk.
+                self.session.finish_waiting().await?;
+            }
             self.session.send().await?;
             if flow == Flow::Close {
                 return Ok(());

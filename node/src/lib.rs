@@ -23,6 +23,7 @@ mod descriptors;
 mod dump;
 pub mod execute;
 mod listener;
+pub mod loopback;
 pub mod metrics;
 pub mod process;
 pub mod protocol;
@@ -45,21 +46,16 @@ use std::time::Instant;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-use auth::{Auth, AuthError};
+use auth::AuthError;
 use clock::SystemClock;
 use config::{Config, Endpoint};
-use dump::Dumping;
 use listener::Address;
-use metrics::Metrics;
-use registry::Registry;
 use server::{Server, Shared};
-use shutdown::{Drain, StopSignals};
-use store::{OpenError, Store, StoreError};
-use tls::{TlsError, TlsServer};
-use watch::Watchers;
+use shutdown::StopSignals;
+use store::{OpenError, StoreError};
+use tls::TlsError;
 
 /// Why the node did not start, or did not end well.
 #[derive(Debug, Error)]
@@ -93,24 +89,8 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
     let signals = runtime
         .block_on(async { StopSignals::catch() })
         .map_err(RunError::Start)?;
-    let auth = Auth::open(&config.access, |name| std::env::var(name).ok())?;
-    let tls = config.tls.clone().map(TlsServer::open).transpose()?;
     let opening = Instant::now();
-    let clock = Arc::new(SystemClock);
-    let store = Arc::new(Store::open(&config.storage, clock.clone())?);
-    let shared = Arc::new(Shared {
-        metrics: Metrics::new(config.threads),
-        store,
-        clock,
-        drain: Drain::default(),
-        registry: Registry::default(),
-        auth,
-        tls,
-        watchers: Watchers::new(config.watcher_buffer),
-        dumping: Dumping::default(),
-        room: Notify::new(),
-        config,
-    });
+    let shared = Arc::new(Shared::open(config, Arc::new(SystemClock))?);
     info!(elapsed = ?opening.elapsed(), "the database is open");
     runtime.block_on(serve(&shared, signals, ready))?;
     let closing = Instant::now();

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
+use crate::RunError;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::config::{Config, Endpoint};
@@ -50,6 +51,28 @@ pub struct Shared {
     pub dumping: Dumping,
     /// Told when a connection has ended.
     pub room: Notify,
+}
+
+impl Shared {
+    /// Opens what `config` names: the users, the certificate, the database.
+    pub(crate) fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, RunError> {
+        let auth = Auth::open(&config.access, |name| std::env::var(name).ok())?;
+        let tls = config.tls.clone().map(TlsServer::open).transpose()?;
+        let store = Arc::new(Store::open(&config.storage, Arc::clone(&clock))?);
+        Ok(Self {
+            metrics: Metrics::new(config.threads),
+            store,
+            clock,
+            drain: Drain::default(),
+            registry: Registry::default(),
+            auth,
+            tls,
+            watchers: Watchers::new(config.watcher_buffer),
+            dumping: Dumping::default(),
+            room: Notify::new(),
+            config,
+        })
+    }
 }
 
 /// Running listeners and workers.

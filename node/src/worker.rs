@@ -88,7 +88,7 @@ impl WorkerHandle {
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, index: usize) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
         Self {
             shared,
             index,
@@ -121,7 +121,8 @@ impl Worker {
         }
     }
 
-    async fn serve_one(self: &Rc<Self>, incoming: Incoming) -> io::Result<()> {
+    /// Serves a connection that has been counted in, until it ends.
+    pub(crate) async fn serve_one(self: &Rc<Self>, incoming: Incoming) -> io::Result<()> {
         let Incoming {
             socket,
             peer,

@@ -142,18 +142,27 @@ impl Node {
 
     /// Resident memory in bytes.
     pub(crate) fn resident_memory(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// Of the resident memory, what is the process's own and no file's, in bytes. What the kernel holds for its sockets is
+    /// in neither.
+    pub(crate) fn own_memory(&self) -> u64 {
+        self.status_bytes("RssAnon:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("status");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("VmRSS");
-        let kib: u64 = line
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .expect("a number");
-        kib * 1024
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let text = line.expect("a line").trim().trim_end_matches(" kB");
+        text.parse::<u64>().expect("a number") * 1024
+    }
+
+    /// How many files and sockets the process has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id()));
+        files.expect("descriptors").count()
     }
 
     fn logged_addr(&self, message: &str) -> Option<SocketAddr> {

@@ -1,6 +1,7 @@
 //! What is still there after the node has stopped and started again.
 
 use std::fs;
+use std::net::Shutdown;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -70,6 +71,28 @@ fn a_restart_keeps_who_is_to_replace_what_is_stale() {
 
     let node = Node::start(dir.path(), &[]);
     assert_eq!(node.connect().ask("mg stale k"), "HD kc3RhbGU= b Z X");
+}
+
+#[test]
+fn who_asks_and_then_says_no_more_is_still_answered_from_the_disk() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &[]);
+    for key in ["a", "b", "c"] {
+        assert_eq!(node.connect().set(key, "data"), "STORED");
+    }
+    node.stop();
+    let node = Node::start(dir.path(), &[]);
+    // Nothing more, half a command, and a line that is no memcached client's.
+    for (key, rest) in [("a", ""), ("b", "get"), ("c", "GET / HTTP/1.1\r\n")] {
+        let mut client = node.connect();
+        client.send(format!("get {key}\r\n{rest}").as_bytes());
+        client
+            .stream()
+            .shutdown(Shutdown::Write)
+            .expect("shut down");
+        let answer = format!("VALUE {key} 0 4\r\ndata\r\nEND\r\n");
+        assert_eq!(client.rest(), answer.as_bytes());
+    }
 }
 
 #[test]

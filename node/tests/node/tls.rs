@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::client::Client;
+use crate::crowds;
 use crate::harness::{Node, PATIENCE, free_addr, wait_until};
 
 type Encrypted = BufReader<StreamOwned<ClientConnection, TcpStream>>;
@@ -81,6 +82,7 @@ impl Files {
 fn connect(addr: SocketAddr, config: ClientConfig) -> Encrypted {
     let socket = TcpStream::connect(addr).expect("a connection");
     socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    socket.set_nodelay(true).expect("set");
     let name = "localhost".try_into().expect("a name");
     let session = ClientConnection::new(Arc::new(config), name).expect("a session");
     BufReader::new(StreamOwned::new(session, socket))
@@ -199,25 +201,26 @@ fn clients_show_a_certificate_if_they_must() {
 }
 
 #[test]
-fn an_idle_encrypted_connection_is_small() {
+fn an_idle_encrypted_connection_takes_at_most_16_kib() {
     let files = Files::new();
-    let node = files.start("", &[]);
+    let node = files.start("", &["-c", "2100"]);
     let config = files.client(None);
-    let connected = || {
+    let data = "x".repeat(10_000);
+    let connected = |answer: &str| {
         let mut client = connect(node.addr, config.clone());
-        let set = format!("set key 0 0 10000\r\n{}", "x".repeat(10_000));
-        assert_eq!(ask(&mut client, &set).expect("an answer"), "STORED");
+        let add = format!("add key 0 0 {}\r\n{data}", data.len());
+        assert_eq!(ask(&mut client, &add).expect("an answer"), answer);
+        let value = ask(&mut client, "get key").expect("an answer");
+        assert_eq!(value, "VALUE key 0 10000");
+        for _ in 0..2 {
+            client.read_line(&mut String::new()).expect("a line");
+        }
         client
     };
-    let _warm: Vec<_> = (0..20).map(|_| connected()).collect();
-    let before = node.resident_memory();
-    let clients: Vec<_> = (0..300).map(|_| connected()).collect();
-    let each = node.resident_memory().saturating_sub(before) / clients.len() as u64;
-    println!("{each} bytes per idle encrypted connection");
-    assert!(
-        each < 16 << 10,
-        "{each} bytes per idle encrypted connection"
-    );
+    let _warm = connected("STORED");
+    let before = node.own_memory();
+    let clients: Vec<_> = (0..2000).map(|_| connected("NOT_STORED")).collect();
+    crowds::expect_small(&node, before, clients.len(), "idle encrypted");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::frames;
 use crate::harness::{Memcached, Node};
+use crate::notation::bytes;
 
 /// The file that says where a node differs, and why.
 const DIFFERENCES: &str = "differences";
@@ -277,48 +278,6 @@ fn with_seconds(line: &str, passed: u32) -> String {
             Some((seconds, rest)) => out.push_str(&format!("{}{rest}", seconds - passed)),
             None => out.push_str(&format!("{{{part}")),
         }
-    }
-    out
-}
-
-/// What a line of a transcript stands for.
-fn bytes(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        rest = match (first, tail) {
-            (b'\\', [b'x', high, low, tail @ ..]) => {
-                let digits = [*high, *low];
-                let hex = std::str::from_utf8(&digits).expect("hexadecimal digits");
-                out.push(u8::from_str_radix(hex, 16).expect("hexadecimal digits"));
-                tail
-            }
-            (b'\\', [escaped, tail @ ..]) => {
-                out.push(match escaped {
-                    b'r' => b'\r',
-                    b'n' => b'\n',
-                    b't' => b'\t',
-                    b'0' => 0,
-                    other => *other,
-                });
-                tail
-            }
-            (b'{', tail) => {
-                let end = tail
-                    .iter()
-                    .position(|byte| *byte == b'}')
-                    .expect("a closing brace");
-                let (inside, after) = tail.split_at(end);
-                let inside = std::str::from_utf8(inside).expect("text");
-                let (unit, times) = inside.rsplit_once('*').expect("{what*times}");
-                out.extend(unit.repeat(times.parse().expect("a number")).bytes());
-                &after[1..]
-            }
-            (byte, tail) => {
-                out.push(*byte);
-                tail
-            }
-        };
     }
     out
 }

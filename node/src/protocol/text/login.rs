@@ -13,6 +13,8 @@ use super::{MAX_LINE_LEN, number};
 const CRLF: &[u8] = b"\r\n";
 /// A user and a password are never as long.
 const MAX_TOKEN_LEN: u64 = 1024;
+/// memcached reads a length into 32 bits; what does not fit is none, and nothing is skipped for it.
+const LEN_END: u64 = u32::MAX as u64;
 
 /// Looks at the first command in `input`, of a client that has not logged in.
 pub fn parse_login(input: &[u8]) -> Parsed<'_> {
@@ -29,7 +31,7 @@ pub fn parse_login(input: &[u8]) -> Parsed<'_> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let arguments: Arguments<'_> = Arguments::of(line);
     let len = match arguments.as_slice() {
-        [b"set", _, _, _, len, ..] => number::unsigned(len),
+        [b"set", _, _, _, len, ..] => number::unsigned(len).filter(|len| *len < LEN_END),
         _ => None,
     };
     match len {
@@ -70,5 +72,37 @@ fn refused<'a>(consumed: usize, refusal: Refusal, discard: usize) -> Parsed<'a> 
             reply: Reply::Line,
             discard,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_no_login_has_hides_no_more_than_memcached_would_skip() {
+        let cases = [
+            ("1024", Refusal::BadLoginEnd, 0),
+            ("1025", Refusal::BadLogin, 1027),
+            ("4294967294", Refusal::BadLogin, 4_294_967_296),
+            ("4294967295", Refusal::Unauthenticated, 0),
+            ("18446744073709551615", Refusal::Unauthenticated, 0),
+            ("18446744073709551616", Refusal::Unauthenticated, 0),
+            ("-1", Refusal::Unauthenticated, 0),
+        ];
+        for (len, expected, skipped) in cases {
+            let input = format!("set a 0 0 {len}\r\n{:1026}", "user pass");
+            let Parsed::Command {
+                command:
+                    Command::Refused {
+                        refusal, discard, ..
+                    },
+                ..
+            } = parse_login(input.as_bytes())
+            else {
+                panic!("{len} is not refused");
+            };
+            assert_eq!((refusal, discard), (expected, skipped), "{len}");
+        }
     }
 }
