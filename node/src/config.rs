@@ -112,6 +112,8 @@ pub enum ConfigError {
         "-B must be binary with -S and ascii with -Y: the other protocol would ask for no user"
     )]
     ProtocolWithoutUsers,
+    #[error("-U cannot be combined with -S or -Y: with UDP nobody can log in")]
+    UdpWithUsers,
     #[error("-Z needs a certificate: -o ssl_chain_cert=FILE")]
     NoCertificate,
     #[error("-o ssl_verify_mode needs the authorities to verify with: -o ssl_ca_cert=FILE")]
@@ -143,6 +145,7 @@ impl Config {
         let storage = storage(layers, memory, &plan)?;
         let (access, tls) = (access::access(layers)?, access::tls(layers)?);
         let listen = listen::endpoints(layers, tls.is_some())?;
+        check_datagrams(&listen, &access)?;
         Ok(Self {
             listen,
             backlog: number(layers, Setting::ListenBacklog, 1, 1 << 20)?.unwrap_or(DEFAULT_BACKLOG),
@@ -170,6 +173,18 @@ impl Config {
             storage,
         })
     }
+}
+
+/// Whoever must log in must not be gone around.
+fn check_datagrams(listen: &[Endpoint], access: &Access) -> Result<(), ConfigError> {
+    let users = access.sasl || access.auth_file.is_some();
+    let has_datagrams = listen
+        .iter()
+        .any(|endpoint| matches!(endpoint, Endpoint::Udp { .. }));
+    if users && has_datagrams {
+        return Err(ConfigError::UdpWithUsers);
+    }
+    Ok(())
 }
 
 fn storage(

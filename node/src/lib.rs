@@ -24,6 +24,7 @@ mod dump;
 pub mod execute;
 mod listener;
 pub mod metrics;
+mod ports;
 pub mod process;
 pub mod protocol;
 mod registry;
@@ -33,6 +34,7 @@ mod stats;
 pub mod store;
 mod stream;
 mod tls;
+mod udp;
 mod watch;
 mod worker;
 
@@ -125,9 +127,10 @@ async fn serve(
     ready: impl FnOnce(),
 ) -> Result<(), RunError> {
     let config = &shared.config;
-    let listeners =
+    let bound =
         server::bind(config).map_err(|(endpoint, source)| RunError::Bind { endpoint, source })?;
-    let mut server = Server::start(shared, listeners).map_err(RunError::Start)?;
+    ports::tell(&bound);
+    let mut server = Server::start(shared, bound).map_err(RunError::Start)?;
     if let Some(listener) = bind_admin(config).await? {
         info!(addr = %listener.local_addr().map_err(RunError::Start)?, "serving metrics");
         tokio::spawn(serve_admin(listener, Arc::clone(shared)));
@@ -216,6 +219,7 @@ fn announce(shared: &Shared) {
 fn place(address: &Address) -> String {
     match address {
         Address::Tcp(addr) => addr.to_string(),
+        Address::Udp(addr) => format!("udp:{addr}"),
         Address::Unix(path) => path.display().to_string(),
         Address::Unnamed => String::new(),
     }

@@ -6,6 +6,7 @@
 
 use std::future::pending;
 use std::io::{self, Write};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,8 +27,9 @@ use crate::shutdown::Drain;
 use crate::store::Store;
 use crate::stream::Socket;
 use crate::tls::TlsServer;
+use crate::udp;
 use crate::watch::Watchers;
-use crate::worker::WorkerHandle;
+use crate::worker::{Arrival, WorkerHandle};
 
 /// memcached's answer to one connection too many.
 const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
@@ -52,6 +54,13 @@ pub struct Shared {
     pub room: Notify,
 }
 
+/// Everything that is listened on.
+#[derive(Default)]
+pub(crate) struct Bound {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) datagrams: Vec<UdpSocket>,
+}
+
 /// Running listeners and workers.
 pub struct Server {
     listeners: JoinSet<()>,
@@ -60,17 +69,22 @@ pub struct Server {
 
 impl Server {
     /// Starts the workers, and tasks that accept clients.
-    pub(crate) fn start(shared: &Arc<Shared>, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<Shared>, bound: Bound) -> io::Result<Self> {
         let workers = (0..shared.config.threads)
             .map(|index| WorkerHandle::start(Arc::clone(shared), index))
             .collect::<io::Result<Vec<_>>>()?;
+        for socket in bound.datagrams {
+            for worker in &workers {
+                worker.hand_over(Arrival::Datagrams(socket.try_clone()?));
+            }
+        }
         let acceptor = Arc::new(Acceptor {
             shared: Arc::clone(shared),
-            workers: workers.iter().map(WorkerHandle::connections).collect(),
+            workers: workers.iter().map(WorkerHandle::arrivals).collect(),
             turn: AtomicUsize::new(0),
         });
         let mut tasks = JoinSet::new();
-        for listener in listeners {
+        for listener in bound.listeners {
             shared
                 .registry
                 .add_listener(listener.fd(), listener.address()?);
@@ -99,28 +113,36 @@ impl Server {
 }
 
 /// Opens everything that `config` says to listen on, or says what could not be.
-pub(crate) fn bind(config: &Config) -> Result<Vec<Listener>, (Endpoint, io::Error)> {
-    let mut listeners = Vec::new();
+pub(crate) fn bind(config: &Config) -> Result<Bound, (Endpoint, io::Error)> {
+    let mut bound = Bound::default();
     for endpoint in &config.listen {
-        let bound = match endpoint {
-            Endpoint::Tcp { host, port, tls } => Listener::tcp(host, *port, *tls, config.backlog),
-            Endpoint::Udp { .. } => {
-                warn!("-U is ignored: UDP is not served");
-                Ok(Vec::new())
-            }
-            Endpoint::Unix { path, mask } => {
-                Listener::unix(path, *mask, config.backlog).map(|listener| vec![listener])
-            }
-        };
-        listeners.extend(bound.map_err(|error| (endpoint.clone(), error))?);
+        bound
+            .add(endpoint, config.backlog)
+            .map_err(|error| (endpoint.clone(), error))?;
     }
-    Ok(listeners)
+    Ok(bound)
+}
+
+impl Bound {
+    fn add(&mut self, endpoint: &Endpoint, backlog: u32) -> io::Result<()> {
+        match endpoint {
+            Endpoint::Tcp { host, port, tls } => {
+                let listeners = Listener::tcp(host, *port, *tls, backlog)?;
+                self.listeners.extend(listeners);
+            }
+            Endpoint::Udp { host, port } => self.datagrams.extend(udp::bind(host, *port)?),
+            Endpoint::Unix { path, mask } => {
+                self.listeners.push(Listener::unix(path, *mask, backlog)?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the tasks that accept have in common.
 struct Acceptor {
     shared: Arc<Shared>,
-    workers: Vec<mpsc::UnboundedSender<Incoming>>,
+    workers: Vec<mpsc::UnboundedSender<Arrival>>,
     turn: AtomicUsize,
 }
 
@@ -165,7 +187,10 @@ impl Acceptor {
         }
         metrics.connections_open.fetch_add(1, Ordering::Relaxed);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.workers.len();
-        if self.workers[turn].send(incoming).is_err() {
+        if self.workers[turn]
+            .send(Arrival::Connection(incoming))
+            .is_err()
+        {
             metrics.connections_open.fetch_sub(1, Ordering::Relaxed);
             debug!("a connection came while the workers close");
         }

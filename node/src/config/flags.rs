@@ -53,7 +53,8 @@ pub struct Flags {
         help_heading = "Serving"
     )]
     port: Option<String>,
-    /// Ignored: UDP is not served. As with memcached, the TCP port is the same if no other is given
+    /// UDP port to serve clients on; -1 takes a free one, and the TCP port is the same if no other is given. Anybody who
+    /// can send to it can have answers sent to somebody else [default: 0, which is none]
     #[arg(
         short = 'U',
         long,

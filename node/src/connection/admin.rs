@@ -46,12 +46,16 @@ impl Session {
                     return Ok(Flow::Close);
                 }
             },
-            Control::Dump(..) if !access.dump => Response::Refused(Refusal::DumpNotAllowed),
+            Control::Dump(..) if !access.dump || self.is_datagrams() => {
+                Response::Refused(Refusal::DumpNotAllowed)
+            }
             Control::Dump(dump, has_items) => match self.dump(&shared, dump, has_items).await? {
                 Ok(()) => return Ok(Flow::Continue),
                 Err(refusal) => Response::Refused(refusal),
             },
-            Control::Watch(_) if !access.watch => Response::Refused(Refusal::WatchNotAllowed),
+            Control::Watch(_) if !access.watch || self.is_datagrams() => {
+                Response::Refused(Refusal::WatchNotAllowed)
+            }
             Control::Watch(topics) => match self.watch(&shared, topics).await? {
                 Some(refusal) => Response::Refused(refusal),
                 None => return Ok(Flow::Close),

@@ -8,9 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::BytesMut;
-use tokio::io::AsyncWriteExt;
-
 use super::admin::needs_login;
 use super::answers::{Answers, Waiting};
 use super::events;
@@ -28,6 +25,7 @@ use crate::store::item::Exptime;
 use crate::store::{Blocked, Change, Loading, Room, Store, StoreError};
 use crate::stream::Stream;
 use crate::worker::Worker;
+use bytes::BytesMut;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
 const MAX_BATCH: usize = 64 << 10;
@@ -46,6 +44,8 @@ pub(super) struct Session {
     worker: Rc<Worker>,
     store: Arc<Store>,
     answers: Answers,
+    /// Answers are sent when so many bytes have come together.
+    batch: usize,
     /// Whether an answer acknowledges a write that is not committed.
     uncommitted: bool,
     /// When the batch began, which is when all its commands happen.
@@ -60,12 +60,15 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
         let known = !worker.shared().auth.required();
+        // Each answer has datagrams of its own.
+        let batch = if stream.is_datagrams() { 1 } else { MAX_BATCH };
         Self {
             stream,
             listed,
             store: Arc::clone(worker.store()),
             worker,
             answers: Answers::default(),
+            batch,
             uncommitted: false,
             now: UnixSeconds::default(),
             clocked: Instant::now(),
@@ -94,6 +97,11 @@ impl Session {
 
     pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
+    }
+
+    /// Whether nothing can be sent but answers.
+    pub(super) fn is_datagrams(&self) -> bool {
+        self.stream.is_datagrams()
     }
 
     pub(super) fn worker(&self) -> &Rc<Worker> {
@@ -201,9 +209,7 @@ impl Session {
         if ready.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(ready).await?;
-        // Encryption may have kept some of it.
-        self.stream.flush().await?;
+        self.stream.send(ready).await?;
         let sent = std::mem::take(ready);
         self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
@@ -224,8 +230,8 @@ impl Session {
                 return Ok(());
             }
             let request = Request::Get { key, touch };
-            self.carry_out(request, Reply::Value { with_cas }).await?;
             self.give_way().await?;
+            self.carry_out(request, Reply::Value { with_cas }).await?;
         }
         self.answers.next().extend_from_slice(text::END);
         Ok(())
@@ -266,7 +272,13 @@ impl Session {
                 let key = request.key().unwrap_or_default();
                 reply.compose(key, &response, self.answers.next());
             }
-            Err(loading) => self.answers.wait(request, reply, Some(loading)),
+            Err(loading) => {
+                self.answers.wait(request, reply, Some(loading));
+                if self.stream.is_datagrams() {
+                    // Its answer is not to come together with the next one's.
+                    self.finish_waiting().await?;
+                }
+            }
         }
         Ok(())
     }
@@ -395,7 +407,7 @@ impl Session {
     /// Sends what has come together, and lets other connections have their turn.
     async fn give_way(&mut self) -> io::Result<()> {
         self.commands_this_turn += 1;
-        if self.answers.ready.len() >= MAX_BATCH {
+        if self.answers.ready.len() >= self.batch {
             self.send().await?;
         } else if self.commands_this_turn >= self.worker.commands_per_turn() {
             self.metrics().yields.add(1);
