@@ -25,6 +25,7 @@ pub mod execute;
 mod listener;
 pub mod metrics;
 mod ports;
+mod prefixes;
 pub mod process;
 pub mod protocol;
 mod registry;
@@ -56,6 +57,8 @@ use config::{Config, Endpoint};
 use dump::Dumping;
 use listener::Address;
 use metrics::Metrics;
+use prefixes::Prefixes;
+use protocol::request::Topics;
 use registry::Registry;
 use server::{Server, Shared};
 use shutdown::{Drain, StopSignals};
@@ -100,6 +103,9 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
     let opening = Instant::now();
     let clock = Arc::new(SystemClock);
     let store = Arc::new(Store::open(&config.storage, clock.clone())?);
+    if !config.cas {
+        store.flush_whole_seconds();
+    }
     let shared = Arc::new(Shared {
         metrics: Metrics::new(config.threads),
         store,
@@ -109,16 +115,35 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
         auth,
         tls,
         watchers: Watchers::new(config.watcher_buffer),
+        prefixes: Prefixes::new(config.prefix_delimiter, config.count_prefixes),
         dumping: Dumping::default(),
         room: Notify::new(),
         config,
     });
+    show_drops(&shared);
     info!(elapsed = ?opening.elapsed(), "the database is open");
     runtime.block_on(serve(&shared, signals, ready))?;
     let closing = Instant::now();
     shared.store.close().map_err(RunError::Close)?;
     info!(elapsed = ?closing.elapsed(), "the database is closed");
     Ok(())
+}
+
+/// Shows those who watch evictions which files the store drops. Items are not known one by one by then.
+fn show_drops(shared: &Arc<Shared>) {
+    let weak = Arc::downgrade(shared);
+    shared.store.on_drop(move |dropped| {
+        let Some(shared) = weak.upgrade() else { return };
+        if !shared.watchers.wants(Topics::EVICTIONS) {
+            return;
+        }
+        let reason = if dropped.expired { "expired" } else { "quota" };
+        let (files, records) = (dropped.files, dropped.records);
+        shared.watchers.tell(
+            Topics::EVICTIONS,
+            format_args!("type=files_dropped reason={reason} files={files} records={records}"),
+        );
+    });
 }
 
 async fn serve(
@@ -199,7 +224,8 @@ async fn serve_admin(listener: TcpListener, shared: Arc<Shared>) {
 
 fn announce(shared: &Shared) {
     let config = &shared.config;
-    let listening = shared.registry.listeners();
+    let mut listening = shared.registry.listeners();
+    listening.extend(shared.registry.datagram_places());
     info!(
         version = stats::VERSION,
         addr = %listening.iter().map(place).collect::<Vec<_>>().join(","),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use tracing::warn;
 
-use crate::listener::Address;
+use crate::listener::{Address, Listener};
 use crate::server::Bound;
 
 /// Names the file, as it does for memcached.
@@ -21,14 +21,15 @@ pub(crate) fn tell(bound: &Bound) {
     let Some(path) = env::var_os(FILE).map(PathBuf::from) else {
         return;
     };
-    let ports = lines(bound);
-    if ports.is_empty() {
+    let is_unix = |listener: &Listener| matches!(listener, Listener::Unix { .. });
+    if bound.listeners.iter().any(is_unix) {
         return;
     }
     // Whoever finds the file finds all of it.
     let mut unfinished = path.clone().into_os_string();
     unfinished.push(".lck");
-    let written = fs::write(&unfinished, ports).and_then(|()| fs::rename(&unfinished, &path));
+    let written =
+        fs::write(&unfinished, lines(bound)).and_then(|()| fs::rename(&unfinished, &path));
     if let Err(error) = written {
         warn!(path = %path.display(), %error, "cannot write the ports");
     }

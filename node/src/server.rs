@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -22,12 +22,13 @@ use crate::config::{Config, Endpoint};
 use crate::dump::Dumping;
 use crate::listener::{Incoming, Listener};
 use crate::metrics::Metrics;
+use crate::prefixes::Prefixes;
 use crate::registry::Registry;
 use crate::shutdown::Drain;
 use crate::store::Store;
 use crate::stream::Socket;
 use crate::tls::TlsServer;
-use crate::udp;
+use crate::udp::{self, Place};
 use crate::watch::Watchers;
 use crate::worker::{Arrival, WorkerHandle};
 
@@ -49,6 +50,7 @@ pub struct Shared {
     /// If connections are encrypted.
     pub tls: Option<TlsServer>,
     pub watchers: Watchers,
+    pub prefixes: Prefixes,
     pub dumping: Dumping,
     /// Told when a connection has ended.
     pub room: Notify,
@@ -75,7 +77,8 @@ impl Server {
             .collect::<io::Result<Vec<_>>>()?;
         for socket in bound.datagrams {
             for worker in &workers {
-                worker.hand_over(Arrival::Datagrams(socket.try_clone()?));
+                let place = Place::list(socket.try_clone()?, shared)?;
+                worker.hand_over(Arrival::Datagrams(place));
             }
         }
         let acceptor = Arc::new(Acceptor {
@@ -167,9 +170,17 @@ impl Acceptor {
 
     /// Where nobody is refused, clients wait in the backlog.
     async fn wait_for_room(&self) {
-        while !self.shared.config.refuse_connections && self.is_full() {
+        if self.shared.config.refuse_connections || !self.is_full() {
+            return;
+        }
+        let metrics = &self.shared.metrics;
+        let began = Instant::now();
+        metrics.pauses.fetch_add(1, Ordering::Relaxed);
+        while self.is_full() {
             self.shared.room.notified().await;
         }
+        let paused = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        metrics.paused_micros.fetch_add(paused, Ordering::Relaxed);
     }
 
     fn is_full(&self) -> bool {

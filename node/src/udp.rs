@@ -33,6 +33,7 @@ use crate::config::Host;
 use crate::connection::Connection;
 use crate::listener::{Address, addresses};
 use crate::registry::Listed;
+use crate::server::Shared;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
@@ -44,6 +45,22 @@ const MAX_PART: usize = MAX_DATAGRAM - HEADER_LEN;
 const MAX_REQUEST: usize = 64 << 10;
 /// Requests of one worker that may wait for the disk at a time. Beyond, datagrams wait in the system, or are lost.
 const MAX_AT_A_TIME: usize = 64;
+
+/// A worker's own handle of a socket that all workers have.
+pub(crate) struct Place {
+    socket: BlockingSocket,
+    listed: Arc<Listed>,
+}
+
+impl Place {
+    pub(crate) fn list(socket: BlockingSocket, shared: &Shared) -> io::Result<Self> {
+        let local = Address::Udp(socket.local_addr()?);
+        let fd = socket.as_raw_fd();
+        let listed = Arc::new(Listed::new(fd, local.clone(), local, shared.clock.now()));
+        shared.registry.add_datagrams(Arc::clone(&listed));
+        Ok(Self { socket, listed })
+    }
+}
 
 /// One socket for each address of `host`.
 pub(crate) fn bind(host: &Host, port: u16) -> io::Result<Vec<BlockingSocket>> {
@@ -71,12 +88,9 @@ fn bind_to(addr: SocketAddr) -> io::Result<BlockingSocket> {
     Ok(socket.into())
 }
 
-/// Answers what comes to `socket`, which other workers have too, until `worker` closes.
-pub(crate) async fn serve(worker: &Rc<Worker>, socket: BlockingSocket) -> io::Result<()> {
-    let local = Address::Udp(socket.local_addr()?);
-    let listed = Listed::new(socket.as_raw_fd(), local.clone(), local, worker.now());
-    let listed = Arc::new(listed);
-    worker.shared().registry.add_datagrams(Arc::clone(&listed));
+/// Answers what comes to `place` until `worker` closes.
+pub(crate) async fn serve(worker: &Rc<Worker>, place: Place) -> io::Result<()> {
+    let Place { socket, listed } = place;
     let socket = Rc::new(UdpSocket::from_std(socket)?);
     let turns = Arc::new(Semaphore::new(MAX_AT_A_TIME));
     let mut buffer = vec![0; MAX_REQUEST];

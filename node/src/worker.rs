@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::UdpSocket;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +27,7 @@ use crate::registry::Listed;
 use crate::server::Shared;
 use crate::store::{Store, StoreError};
 use crate::stream::Stream;
-use crate::udp;
+use crate::udp::{self, Place};
 
 /// Buffers kept for the next connection that has something to say, for what it says and for the answer. More are
 /// in use only while clients are in the middle of a request, or slow to read.
@@ -58,7 +57,7 @@ pub(crate) struct WorkerHandle {
 pub(crate) enum Arrival {
     Connection(Incoming),
     /// Where datagrams come to, for all workers.
-    Datagrams(UdpSocket),
+    Datagrams(Place),
 }
 
 impl WorkerHandle {
@@ -119,7 +118,7 @@ impl Worker {
             tokio::task::spawn_local(async move {
                 let served = match arrival {
                     Arrival::Connection(incoming) => worker.serve_one(incoming).await,
-                    Arrival::Datagrams(socket) => Box::pin(udp::serve(&worker, socket)).await,
+                    Arrival::Datagrams(place) => Box::pin(udp::serve(&worker, place)).await,
                 };
                 if let Err(error) = served {
                     debug!(%error, "a connection was lost");

@@ -21,7 +21,9 @@ pub(super) fn lines(shared: &Shared) -> Lines {
     lines.put("evictions", "on");
     lines.put("num_threads", config.threads);
     lines.put("reqs_per_event", config.commands_per_turn);
-    lines.put("cas_enabled", "yes");
+    lines.put("stat_key_prefix", char::from(config.prefix_delimiter));
+    lines.put("detail_enabled", yes(shared.prefixes.are_counted()));
+    lines.put("cas_enabled", yes(config.cas));
     lines.put("tcp_backlog", config.backlog);
     access(&config.access, &mut lines);
     lines.put("item_size_max", config.storage.max_item_size);
@@ -32,6 +34,7 @@ pub(super) fn lines(shared: &Shared) -> Lines {
     );
     lines.put("watcher_logbuf_size", config.watcher_buffer);
     lines.put("track_sizes", "no");
+    lines.put("strict_delete", yes(config.strict_delete));
     lines.put("ssl_enabled", yes(config.tls.is_some()));
     if let Some(options) = &config.tls {
         tls(options, &mut lines);

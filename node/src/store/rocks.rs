@@ -4,6 +4,7 @@
 //! alive, is decided elsewhere. Every call may block on the disk unless it says otherwise.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::{
@@ -13,6 +14,7 @@ use rocksdb::{
 };
 
 use super::compaction::DropDead;
+use super::dropped::{Dropped, Listener};
 use super::quota;
 use super::{Durability, StorageOptions};
 
@@ -100,6 +102,7 @@ pub(super) struct Rocks {
     item_writes: WriteOptions,
     mark_writes: WriteOptions,
     block_cache: Cache,
+    dropped: Arc<Dropped>,
     failing: AtomicBool,
 }
 
@@ -111,6 +114,7 @@ impl Rocks {
         disk_quota: u64,
         filter: DropDead,
     ) -> Result<Self, rocksdb::Error> {
+        let dropped = Arc::clone(&filter.dropped);
         let block_cache = Cache::new_hyper_clock_cache(as_usize(options.block_cache_size), 0);
         let families = [
             ColumnFamilyDescriptor::new(
@@ -119,7 +123,9 @@ impl Rocks {
             ),
             ColumnFamilyDescriptor::new(MARKS, mark_options()),
         ];
-        let db = DB::open_cf_descriptors(&database_options(options, disk_quota), path, families)?;
+        let mut database = database_options(options, disk_quota);
+        database.add_event_listener(Listener(Arc::clone(&dropped)));
+        let db = DB::open_cf_descriptors(&database, path, families)?;
         let mut item_writes = WriteOptions::default();
         item_writes.disable_wal(options.durability == Durability::None);
         let mut mark_writes = WriteOptions::default();
@@ -132,6 +138,7 @@ impl Rocks {
             item_writes,
             mark_writes,
             block_cache,
+            dropped,
             failing: AtomicBool::new(false),
         })
     }
@@ -220,6 +227,7 @@ impl Rocks {
 
     /// Has RocksDB drop the oldest table files when they take more than this.
     pub(super) fn limit_tables(&self, bytes: u64) -> Result<(), rocksdb::Error> {
+        self.dropped.note_limit(bytes);
         let fifo = format!("{{max_table_files_size={bytes};allow_compaction=true}}");
         self.db
             .set_options(&[("compaction_options_fifo", fifo.as_str())])

@@ -69,6 +69,7 @@ transcripts! {
     pipelining
     set_add_replace
     stats
+    stats_detail
     touch
     version_verbosity_quit
 }
