@@ -3,8 +3,8 @@
 import bmemcached
 from bmemcached.exceptions import MemcachedException
 
-from checks import (LARGE, SASL_PASSWORD, SASL_SERVER, SASL_USER, SERVER, TOO_LARGE, check, fails, restart_the_server,
-                    within)
+from checks import (LARGE, REMEMBERS, SASL_PASSWORD, SASL_SERVER, SASL_USER, SERVER, TLS_SERVER, TOO_LARGE, check, fails,
+                    restart_the_server, trusting, within)
 
 mc = bmemcached.Client([SERVER])
 mc.flush_all()
@@ -50,5 +50,14 @@ if SASL_SERVER:
     check("SASL: no password", fails(MemcachedException, lambda: nobody.set("secret", "t")))
     check("SASL: the value is what it was", good.get("secret"), "s")
 
+if TLS_SERVER:
+    context = trusting()
+    # This client names no host to compare the certificate with.
+    context.check_hostname = False
+    encrypted = bmemcached.Client([TLS_SERVER], tls_context=context)
+    check("TLS: set and get", encrypted.set("ключ", LARGE) and encrypted.get("ключ") == LARGE)
+
+mc.set("before", "restart")
 if restart_the_server():
     check("it works again after the server restarted", within(15, lambda: mc.set("after", 1) and mc.get("after") == 1))
+    check("what was stored before is still there", mc.get("before") == "restart", REMEMBERS)

@@ -1,6 +1,7 @@
 """What the Python clients share: a check prints a line, and ends the program when it does not hold."""
 
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -9,7 +10,9 @@ SERVER = os.environ["SERVER"]
 SASL_SERVER = os.environ.get("SASL_SERVER")
 SASL_USER = os.environ.get("SASL_USER")
 SASL_PASSWORD = os.environ.get("SASL_PASSWORD")
+TLS_SERVER = os.environ.get("TLS_SERVER")
 RESTART = os.environ.get("RESTART")
+REMEMBERS = bool(os.environ.get("REMEMBERS"))
 
 LARGE = bytes(range(256)) * 2400  # 600 KiB that look like nothing else
 TOO_LARGE = b"x" * (2 << 20)
@@ -18,6 +21,11 @@ TOO_LARGE = b"x" * (2 << 20)
 def host_and_port(server):
     host, port = server.rsplit(":", 1)
     return host, int(port)
+
+
+def trusting():
+    """Trusts the certificate of TLS_SERVER, and nothing else."""
+    return ssl.create_default_context(cafile=os.environ["TLS_CA"])
 
 
 def check(what, got, want=True):

@@ -1,6 +1,7 @@
 # Dalli: binary protocol, marshalled values, compression, namespaces, SASL.
 require "dalli"
 require "logger"
+require "openssl"
 
 Dalli.logger = Logger.new(File::NULL)
 SERVER, SASL_SERVER, RESTART = ENV.values_at("SERVER", "SASL_SERVER", "RESTART")
@@ -87,7 +88,17 @@ if SASL_SERVER
   check "SASL: the value is what it was", good.get("secret"), "s"
 end
 
+if (server = ENV["TLS_SERVER"])
+  context = OpenSSL::SSL::SSLContext.new
+  context.ca_file = ENV["TLS_CA"]
+  context.verify_mode = OpenSSL::SSL::VERIFY_PEER
+  encrypted = Dalli::Client.new(server, ssl_context: context, value_max_bytes: 8 << 20, compress: false)
+  check "TLS: set and get", (encrypted.set("ключ", LARGE); encrypted.get("ключ") == LARGE)
+end
+
+mc.set("before", "restart")
 if RESTART
   system(RESTART, exception: true)
   check "it works again after the server restarted", within(15) { mc.set("after", 1) && mc.get("after") == 1 }
+  check "what was stored before is still there", mc.get("before") == "restart", !ENV["REMEMBERS"].to_s.empty?
 end

@@ -3,8 +3,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"reflect"
@@ -69,6 +73,7 @@ func main() {
 	counters()
 	expiry()
 	sizes()
+	encrypts()
 	reconnects()
 }
 
@@ -145,9 +150,32 @@ func reconnects() {
 	if restart == "" {
 		return
 	}
+	set("before", "restart", 0)
 	if out, err := exec.Command("sh", "-c", restart).CombinedOutput(); err != nil {
 		check("restarting the server", string(out), "")
 	}
 	works := func() bool { return set("after", "restart", 0) == nil && value("after") == "restart" }
 	check("it works again after the server restarted", within(10*time.Second, works), true)
+	check("what was stored before is still there", value("before") == "restart", os.Getenv("REMEMBERS") != "")
+}
+
+func encrypts() {
+	server := os.Getenv("TLS_SERVER")
+	if server == "" {
+		return
+	}
+	certificate, err := os.ReadFile(os.Getenv("TLS_CA"))
+	check("TLS: the certificate", err, nil)
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(certificate)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: trusted}}
+	encrypted := memcache.New(server)
+	encrypted.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, address)
+	}
+	large := bytes.Repeat([]byte("x"), 600*1024)
+	check("TLS: set", encrypted.Set(&memcache.Item{Key: "ключ", Value: large}), nil)
+	item, err := encrypted.Get("ключ")
+	check("TLS: get", []any{err, bytes.Equal(item.Value, large)}, []any{nil, true})
+	check("TLS: nobody is served without", memcache.New(server).Ping() != nil, true)
 }

@@ -5,7 +5,8 @@ from pymemcache.client.base import Client, PooledClient
 from pymemcache.client.retrying import RetryingClient
 from pymemcache.exceptions import MemcacheServerError
 
-from checks import LARGE, SERVER, TOO_LARGE, check, fails, host_and_port, restart_the_server, within
+from checks import (LARGE, REMEMBERS, SERVER, TLS_SERVER, TOO_LARGE, check, fails, host_and_port, restart_the_server,
+                    trusting, within)
 
 mc = Client(host_and_port(SERVER), serde=serde.pickle_serde, allow_unicode_keys=True, default_noreply=False, timeout=5)
 mc.flush_all()
@@ -63,7 +64,17 @@ check("flush_all", mc.flush_all() and mc.get("text"), None)
 pool = PooledClient(host_and_port(SERVER), max_pool_size=4, timeout=5)
 check("a pool", pool.set("pooled", b"1") is not None and pool.get("pooled"), b"1")
 
+if TLS_SERVER:
+    secret = Client(host_and_port(TLS_SERVER), tls_context=trusting(), allow_unicode_keys=True, timeout=5)
+    check("TLS: set and get", secret.set("ключ", LARGE, noreply=False) and secret.get("ключ") == LARGE)
+    check("TLS: many", secret.set_many({f"many:{i}": str(i) for i in range(100)}, noreply=False), [])
+    check("TLS: get_many", len(secret.get_many([f"many:{i}" for i in range(200)])), 100)
+    plain = Client(host_and_port(TLS_SERVER), timeout=5)
+    check("TLS: nobody is served without", fails(Exception, lambda: plain.get("text")))
+
 retrying = RetryingClient(mc, attempts=100, retry_delay=0.1)
+mc.set("before", "restart")
 if restart_the_server():
     check("it works again after the server restarted", retrying.set("after", "restart") and retrying.get("after"), "restart")
     check("so does the pool", within(10, lambda: pool.set("pooled", b"2", noreply=False) and pool.get("pooled") == b"2"))
+    check("what was stored before is still there", mc.get("before") == "restart", REMEMBERS)

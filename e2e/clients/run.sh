@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Real clients, each through its own idioms, against any memcached-compatible server.
 #
-#   run.sh BINARY [CLIENT...]              every client (or these) has servers of its own, with and without SASL
-#   run.sh --server HOST:PORT [CLIENT...]  against a server that runs: what needs SASL or a restart is left out.
+#   run.sh BINARY [CLIENT...]              every client (or these) has servers of its own, with and without SASL and TLS
+#   run.sh --server HOST:PORT [CLIENT...]  against a server that runs: what needs SASL, TLS or a restart is left out.
 #                                          It is emptied!
 #   run.sh --install                       only installs the clients
 #
 # Clients are installed below PETRA_CACHE, each in the version that this directory names, and by Debian.
 # A client is a program that gets SERVER=HOST:PORT, prints a line for every check, and fails when one does not hold.
-# RESTART is the command that restarts SERVER; SASL_SERVER, SASL_USER and SASL_PASSWORD are for those that can.
+# RESTART is the command that restarts SERVER, and REMEMBERS is set if it has its data then; SASL_SERVER, SASL_USER and
+# SASL_PASSWORD, TLS_SERVER and TLS_CA (the certificate to trust) are for those that can.
 # CLIENT_JOBS (6) is how many clients run at a time.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -20,18 +21,18 @@ export SASL_USER=petra SASL_PASSWORD='cached, twice'
 # The slowest takes some ten seconds, most of it waiting for values to expire and for the server to be back.
 CLIENT_TIMEOUT_S=120
 
-# NAME  whether it can do SASL  command, in this directory
+# NAME  what it can do beside the plain protocol  command, in this directory
 table() {
   local python=$CLIENTS/python/bin/python java="java -XX:TieredStopAtLevel=1 -cp $CLIENTS/downloads/*"
   cat << TABLE
-pymemcache     no    $python pymemcache_client.py
+pymemcache     tls   $python pymemcache_client.py
 pylibmc        no    $python pylibmc_client.py
-bmemcached     sasl  $python bmemcached_client.py
+bmemcached     sasl,tls  $python bmemcached_client.py
 spymemcached   sasl  $java -Dnet.spy.log.LoggerImpl=net.spy.memcached.compat.log.SLF4JLogger SpymemcachedClient.java
 xmemcached     sasl  $java XmemcachedClient.java
-gomemcache     no    $CLIENTS/gomemcache
+gomemcache     tls   $CLIENTS/gomemcache
 memjs          sasl  env MEMJS=$CLIENTS/memjs/package node memjs_client.js
-dalli          sasl  ruby dalli_client.rb
+dalli          sasl,tls  ruby dalli_client.rb
 php-memcached  sasl  php php_memcached_client.php
 TABLE
 }
@@ -111,12 +112,12 @@ install_python() {
 
 # one CLIENT: prints its checks when it has ended, so that those of several do not mix.
 one() {
-  local sasl='' command='' dir=$RUN/$1 status=0 start=$SECONDS
-  read -r _ sasl command < <(table | awk -v name="$1" '$1 == name') || true
+  local can='' command='' dir=$RUN/$1 status=0 start=$SECONDS
+  read -r _ can command < <(table | awk -v name="$1" '$1 == name') || true
   mkdir "$dir"
   if [ -z "$command" ]; then
     echo "FAIL there is no client $1: there are $(table | awk '{printf "%s ", $1}')" > "$dir/log"; status=2
-  elif [ -n "${SERVER:-}" ] || servers "$dir" "$sasl" > "$dir/log" 2>&1; then
+  elif [ -n "${SERVER:-}" ] || servers "$dir" "$can" > "$dir/log" 2>&1; then
     # The table's commands are split at spaces, and nothing in them is expanded: a * is Java's.
     local words; read -ra words <<< "$command"
     (cd "$HERE" && PYTHONDONTWRITEBYTECODE=1 timeout --foreground "$CLIENT_TIMEOUT_S" "${words[@]}") > "$dir/log" 2>&1 || status=$?
@@ -137,17 +138,35 @@ verdict() {
   cat "$RUN/$1/report"
 }
 
-# servers DIR SASL: starts a client's servers and says in the environment where they are.
+# servers DIR CAN: starts a client's servers and says in the environment where they are.
 servers() {
   "$E2E/server.sh" start "$1/server" "$BINARY" || return
   SERVER=127.0.0.1:$(< "$1/server/port")
   RESTART=$(printf '%q restart %q' "$E2E/server.sh" "$1/server")
-  export SERVER RESTART
-  [ "$2" = sasl ] || return 0
+  REMEMBERS=$("$BINARY" --help 2> /dev/null | grep -c -e --db-path || true)
+  [ "$REMEMBERS" = 0 ] && REMEMBERS=
+  export SERVER RESTART REMEMBERS
+  if [[ $2 = *sasl* ]]; then sasl_server "$1" || return; fi
+  if [[ $2 = *tls* ]]; then tls_server "$1" || return; fi
+}
+
+sasl_server() {
   sasl_user "$1" || return
   "$E2E/server.sh" start "$1/sasl-server" "$BINARY" -S -B binary || return
   SASL_SERVER=127.0.0.1:$(< "$1/sasl-server/port")
   export SASL_SERVER
+}
+
+# tls_server DIR: with a certificate of its own, which its clients trust.
+tls_server() {
+  export TLS_CA=$1/certificate.pem
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$1/key.pem" -out "$TLS_CA" 2> "$1/openssl.log" || return
+  # Readable for memcached's own user, which loses root before it reads.
+  chmod 755 "$1"; chmod 644 "$1/key.pem"
+  "$E2E/server.sh" start "$1/tls-server" "$BINARY" -Z -o "ssl_chain_cert=$TLS_CA,ssl_key=$1/key.pem" || return
+  TLS_SERVER=127.0.0.1:$(< "$1/tls-server/port")
+  export TLS_SERVER
 }
 
 # sasl_user DIR: the user in the database of Cyrus SASL, for Debian's memcached, and in the text file that memcached reads

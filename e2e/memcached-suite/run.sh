@@ -78,6 +78,7 @@ prepare() {
 one() {
   local log=$SUITE_TMP/$1.log status=0 start=$SECONDS group
   if grep -q "^$1 .*tls" "$SUITE/applies.txt"; then export SSL_TEST=1; fi
+  if grep -q "^$1 .*strict-delete" "$SUITE/applies.txt"; then export PETRACACHE_STRICT_DELETE=true; fi
   cd "$SUITE_TMP"
   set -m
   timeout "$TEST_TIMEOUT_S" perl "t/$1" > "$log" 2>&1 & group=$!

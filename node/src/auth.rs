@@ -4,7 +4,11 @@
 //! that MEMCACHED_SASL_PWDB names, whose lines may go on behind another colon. Who has logged in is each connection's
 //! own knowledge.
 //!
+//! Users show who they are with their password, or with [`cram_md5`].
+//!
 //! The file is read again when it has changed, at the next login: it is small and in the system's memory.
+
+mod cram_md5;
 
 use std::fs;
 use std::io;
@@ -16,6 +20,7 @@ use thiserror::Error;
 use tracing::warn;
 
 use crate::config::Access;
+pub(crate) use cram_md5::Challenge;
 
 /// Names SASL's users, as it does for memcached.
 const SASL_FILE: &str = "MEMCACHED_SASL_PWDB";
@@ -79,6 +84,16 @@ impl Auth {
             Self::Open => true,
             Self::Nobody => false,
             Self::Users(file) => file.current().is_ok_and(|users| users.has(user, password)),
+        }
+    }
+
+    /// Whether a user has answered `challenge`.
+    pub(crate) fn check_answer(&self, challenge: &Challenge, answer: &[u8]) -> bool {
+        match (self, cram_md5::Answer::parse(answer)) {
+            (Self::Users(file), Some(answer)) => file
+                .current()
+                .is_ok_and(|users| users.has_answered(challenge, answer)),
+            _ => false,
         }
     }
 }
@@ -208,6 +223,23 @@ impl Users {
             found |= same(&login.user, user) & self.is(&login.password, password);
         }
         found
+    }
+
+    /// Takes as long for somebody who is no user as for a user.
+    fn has_answered(&self, challenge: &Challenge, answer: cram_md5::Answer<'_>) -> bool {
+        let mut stored: &[u8] = b"";
+        let mut known = false;
+        for login in &self.list {
+            if same(&login.user, answer.user) {
+                (stored, known) = (&login.password, true);
+            }
+        }
+        let colons = memchr::memchr_iter(b':', stored).filter(|_| self.more_may_follow);
+        let ends = colons.chain([stored.len()]);
+        let answered = ends.fold(false, |answered, end| {
+            answered | challenge.is_answered(answer, &stored[..end])
+        });
+        known & answered
     }
 
     fn is(&self, stored: &[u8], password: &[u8]) -> bool {

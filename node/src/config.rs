@@ -37,6 +37,8 @@ const DEFAULT_MAX_CONNECTIONS: u64 = 1024;
 const DEFAULT_BACKLOG: u32 = 1024;
 /// Many more than memcached's 20: a command that needs no disk takes a microsecond.
 const DEFAULT_COMMANDS_PER_TURN: u32 = 128;
+/// memcached's.
+const DEFAULT_PREFIX_DELIMITER: u8 = b':';
 const MAX_IDLE_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 const DEFAULT_WATCHER_BUFFER_KIB: u32 = 256;
 /// memcached's default; its bounds are below.
@@ -82,6 +84,14 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// Commands of one connection in a row before others get their turn.
     pub commands_per_turn: u32,
+    /// Where the prefix of a key ends, for `stats detail`, ...
+    pub prefix_delimiter: u8,
+    /// ... and whether it counts from the start.
+    pub count_prefixes: bool,
+    /// Whether a delete with a time is refused, as memcached does; mcrouter sends them.
+    pub strict_delete: bool,
+    /// Whether items have a cas that clients see.
+    pub cas: bool,
     /// What may wait for one `watch`, in bytes.
     pub watcher_buffer: usize,
     /// How long clients are told to go elsewhere before the node closes.
@@ -112,6 +122,8 @@ pub enum ConfigError {
         "-B must be binary with -S and ascii with -Y: the other protocol would ask for no user"
     )]
     ProtocolWithoutUsers,
+    #[error("-U cannot be combined with -S or -Y: with UDP nobody can log in")]
+    UdpWithUsers,
     #[error("-Z needs a certificate: -o ssl_chain_cert=FILE")]
     NoCertificate,
     #[error("-o ssl_verify_mode needs the authorities to verify with: -o ssl_ca_cert=FILE")]
@@ -143,6 +155,7 @@ impl Config {
         let storage = storage(layers, memory, &plan)?;
         let (access, tls) = (access::access(layers)?, access::tls(layers)?);
         let listen = listen::endpoints(layers, tls.is_some())?;
+        check_datagrams(&listen, &access)?;
         Ok(Self {
             listen,
             backlog: number(layers, Setting::ListenBacklog, 1, 1 << 20)?.unwrap_or(DEFAULT_BACKLOG),
@@ -163,6 +176,10 @@ impl Config {
             .filter(|timeout| !timeout.is_zero()),
             commands_per_turn: number(layers, Setting::MaxReqsPerEvent, 1, 1 << 20)?
                 .unwrap_or(DEFAULT_COMMANDS_PER_TURN),
+            prefix_delimiter: prefix_delimiter(layers)?.unwrap_or(DEFAULT_PREFIX_DELIMITER),
+            count_prefixes: layers.get(Setting::PrefixDelimiter).is_some(),
+            strict_delete: boolean(layers, Setting::StrictDelete)?.unwrap_or(false),
+            cas: !boolean(layers, Setting::DisableCas)?.unwrap_or(false),
             watcher_buffer: watcher_buffer(layers)?,
             drain: duration(layers, Setting::Drain, Duration::ZERO, MAX_DRAIN)?
                 .unwrap_or(DEFAULT_DRAIN),
@@ -170,6 +187,18 @@ impl Config {
             storage,
         })
     }
+}
+
+/// Whoever must log in must not be gone around.
+fn check_datagrams(listen: &[Endpoint], access: &Access) -> Result<(), ConfigError> {
+    let users = access.sasl || access.auth_file.is_some();
+    let has_datagrams = listen
+        .iter()
+        .any(|endpoint| matches!(endpoint, Endpoint::Udp { .. }));
+    if users && has_datagrams {
+        return Err(ConfigError::UdpWithUsers);
+    }
+    Ok(())
 }
 
 fn storage(
@@ -239,6 +268,17 @@ fn memory_budget(layers: &Layers) -> Result<ByteSize, ConfigError> {
         warn!("a node takes {MIN_MEMORY} of memory at least, not {given}");
     }
     Ok(given.max(MIN_MEMORY))
+}
+
+fn prefix_delimiter(layers: &Layers) -> Result<Option<u8>, ConfigError> {
+    layers.parse(
+        Setting::PrefixDelimiter,
+        "one character of ASCII that may stand in a key",
+        |text| match *text.as_bytes() {
+            [delimiter @ b'!'..=b'~'] => Some(delimiter),
+            _ => None,
+        },
+    )
 }
 
 fn watcher_buffer(layers: &Layers) -> Result<usize, ConfigError> {

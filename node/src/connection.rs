@@ -116,6 +116,16 @@ impl Connection {
         }
     }
 
+    /// Answers the commands of one datagram, and that is all.
+    pub(crate) async fn answer_datagram(mut self, request: &[u8]) -> io::Result<()> {
+        self.input.extend_from_slice(request);
+        self.answer_buffered().await?;
+        self.session.finish_waiting().await?;
+        self.session.send().await?;
+        self.session.waits(Activity::Read);
+        Ok(())
+    }
+
     /// Waits until there is something to do.
     async fn next(&mut self) -> io::Result<Next> {
         let worker = Rc::clone(self.session.worker());

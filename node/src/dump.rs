@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tracing::error;
 
 use crate::protocol::meta;
+use crate::protocol::reply::ShownCas;
 use crate::protocol::request::Dump;
 use crate::server::Shared;
 use crate::store::Entry;
@@ -64,10 +65,14 @@ pub(crate) fn start(
 
 fn walk(shared: &Shared, dump: Dump, chunks: &mpsc::Sender<Bytes>) {
     let mut lines = BytesMut::with_capacity(CHUNK);
+    let shown = match shared.config.cas {
+        true => ShownCas::Cas,
+        false => ShownCas::Zero,
+    };
     let walked = shared.store.visit(
         || shared.clock.now(),
         |entry| {
-            write_line(dump, entry, &mut lines);
+            write_line(dump, entry, shown, &mut lines);
             lines.len() < CHUNK || chunks.blocking_send(lines.split().freeze()).is_ok()
         },
     );
@@ -87,7 +92,7 @@ fn walk(shared: &Shared, dump: Dump, chunks: &mpsc::Sender<Bytes>) {
     let _ = chunks.blocking_send(lines.freeze());
 }
 
-fn write_line(dump: Dump, entry: &Entry<'_>, out: &mut BytesMut) {
+fn write_line(dump: Dump, entry: &Entry<'_>, cas: ShownCas, out: &mut BytesMut) {
     match dump {
         Dump::Meta => {
             let attributes = entry.attributes;
@@ -101,7 +106,7 @@ fn write_line(dump: Dump, entry: &Entry<'_>, out: &mut BytesMut) {
                 "key={} exp={expires} la={} cas={} fetch={} cls=1 size={}",
                 UriEncoded(entry.key),
                 entry.accessed,
-                attributes.cas,
+                cas.of(attributes.cas),
                 if entry.fetched { "yes" } else { "no" },
                 entry.size,
             );

@@ -58,7 +58,7 @@ pub fn execute(
             };
             store_item(store, mode, &new, now)
         }
-        Request::Delete { key, cas } => update(store, key, now, |item| match item {
+        Request::Delete { key, cas, .. } => update(store, key, now, |item| match item {
             Some(item) if is_version(item, cas) => (Change::Delete, Response::Deleted),
             Some(_) => (Change::Keep, Response::Exists),
             // Whoever is about to store an item is told that it is out of date.

@@ -25,6 +25,8 @@ pub mod execute;
 mod listener;
 pub mod loopback;
 pub mod metrics;
+mod ports;
+mod prefixes;
 pub mod process;
 pub mod protocol;
 mod registry;
@@ -34,6 +36,7 @@ mod stats;
 pub mod store;
 mod stream;
 mod tls;
+mod udp;
 mod watch;
 mod worker;
 
@@ -52,6 +55,7 @@ use auth::AuthError;
 use clock::SystemClock;
 use config::{Config, Endpoint};
 use listener::Address;
+use protocol::request::Topics;
 use server::{Server, Shared};
 use shutdown::StopSignals;
 use store::{OpenError, StoreError};
@@ -91,6 +95,7 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
         .map_err(RunError::Start)?;
     let opening = Instant::now();
     let shared = Arc::new(Shared::open(config, Arc::new(SystemClock))?);
+    show_drops(&shared);
     info!(elapsed = ?opening.elapsed(), "the database is open");
     runtime.block_on(serve(&shared, signals, ready))?;
     let closing = Instant::now();
@@ -99,15 +104,33 @@ pub fn run(mut config: Config, ready: impl FnOnce()) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Shows those who watch evictions which files the store drops. Items are not known one by one by then.
+fn show_drops(shared: &Arc<Shared>) {
+    let weak = Arc::downgrade(shared);
+    shared.store.on_drop(move |dropped| {
+        let Some(shared) = weak.upgrade() else { return };
+        if !shared.watchers.wants(Topics::EVICTIONS) {
+            return;
+        }
+        let reason = if dropped.expired { "expired" } else { "quota" };
+        let (files, records) = (dropped.files, dropped.records);
+        shared.watchers.tell(
+            Topics::EVICTIONS,
+            format_args!("type=files_dropped reason={reason} files={files} records={records}"),
+        );
+    });
+}
+
 async fn serve(
     shared: &Arc<Shared>,
     signals: StopSignals,
     ready: impl FnOnce(),
 ) -> Result<(), RunError> {
     let config = &shared.config;
-    let listeners =
+    let bound =
         server::bind(config).map_err(|(endpoint, source)| RunError::Bind { endpoint, source })?;
-    let mut server = Server::start(shared, listeners).map_err(RunError::Start)?;
+    ports::tell(&bound);
+    let mut server = Server::start(shared, bound).map_err(RunError::Start)?;
     if let Some(listener) = bind_admin(config).await? {
         info!(addr = %listener.local_addr().map_err(RunError::Start)?, "serving metrics");
         tokio::spawn(serve_admin(listener, Arc::clone(shared)));
@@ -176,7 +199,8 @@ async fn serve_admin(listener: TcpListener, shared: Arc<Shared>) {
 
 fn announce(shared: &Shared) {
     let config = &shared.config;
-    let listening = shared.registry.listeners();
+    let mut listening = shared.registry.listeners();
+    listening.extend(shared.registry.datagram_places());
     info!(
         version = stats::VERSION,
         addr = %listening.iter().map(place).collect::<Vec<_>>().join(","),
@@ -196,6 +220,7 @@ fn announce(shared: &Shared) {
 fn place(address: &Address) -> String {
     match address {
         Address::Tcp(addr) => addr.to_string(),
+        Address::Udp(addr) => format!("udp:{addr}"),
         Address::Unix(path) => path.display().to_string(),
         Address::Unnamed => String::new(),
     }

@@ -21,6 +21,7 @@ use crate::stream::Socket;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
+    Udp(SocketAddr),
     Unix(PathBuf),
     /// The client's end of a Unix socket, which has no name.
     Unnamed,
@@ -29,11 +30,18 @@ pub(crate) enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(addr @ SocketAddr::V4(_)) => write!(f, "tcp:{addr}"),
-            Self::Tcp(SocketAddr::V6(addr)) => write!(f, "tcp6:[{}]:{}", addr.ip(), addr.port()),
+            Self::Tcp(addr) => write_ip(f, "tcp", addr),
+            Self::Udp(addr) => write_ip(f, "udp", addr),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Unnamed => f.write_str("?:<AF 0>"),
         }
+    }
+}
+
+fn write_ip(f: &mut fmt::Formatter<'_>, protocol: &str, addr: &SocketAddr) -> fmt::Result {
+    match addr {
+        SocketAddr::V4(addr) => write!(f, "{protocol}:{addr}"),
+        SocketAddr::V6(addr) => write!(f, "{protocol}6:[{}]:{}", addr.ip(), addr.port()),
     }
 }
 
@@ -138,7 +146,8 @@ impl Drop for Listener {
     }
 }
 
-fn addresses(host: &Host, port: u16) -> io::Result<Vec<SocketAddr>> {
+/// Where `host` is, with `port`.
+pub(crate) fn addresses(host: &Host, port: u16) -> io::Result<Vec<SocketAddr>> {
     match host {
         Host::All => Ok(vec![
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
@@ -218,6 +227,8 @@ mod tests {
         let tcp = |text: &str| Address::Tcp(text.parse().expect("an address")).to_string();
         assert_eq!(tcp("127.0.0.1:5"), "tcp:127.0.0.1:5");
         assert_eq!(tcp("[::1]:5"), "tcp6:[::1]:5");
+        let udp = Address::Udp("[::1]:5".parse().expect("an address"));
+        assert_eq!(udp.to_string(), "udp6:[::1]:5");
         assert_eq!(Address::Unix("/tmp/s".into()).to_string(), "unix:/tmp/s");
     }
 }

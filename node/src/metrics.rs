@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::request::{Direction, Request, StoreMode};
 use crate::protocol::response::{Refusal, Response};
+use crate::store::StoreCounts;
 
 pub use histogram::{Histogram, HistogramTotals};
 
@@ -133,8 +134,10 @@ impl Outcome {
             Response::Ok
             | Response::Version(_)
             | Response::Mechanisms
+            | Response::Challenge(_)
             | Response::Authenticated
             | Response::Stats(_)
+            | Response::Details(_)
             | Response::Reset => Self::Ok,
             Response::Refused(refusal) => match refusal {
                 Refusal::TooLarge => Self::TooLarge,
@@ -191,6 +194,8 @@ pub struct WorkerMetrics {
     pub login_failures: Counter,
     /// Attempts to log in.
     pub logins: Counter,
+    /// Commands of the meta protocol.
+    pub meta_commands: Counter,
 }
 
 impl WorkerMetrics {
@@ -209,6 +214,11 @@ pub struct Metrics {
     pub connections_accepted: AtomicU64,
     pub connections_rejected: AtomicU64,
     pub connections_open: AtomicU64,
+    /// How often it was not accepted because there were too many, and for how long.
+    pub pauses: AtomicU64,
+    pub paused_micros: AtomicU64,
+    /// The store's counts at the last `stats reset`.
+    store_baseline: Mutex<StoreCounts>,
     /// What `stats reset` was asked at: `stats` counts from there, Prometheus's counters never go back.
     baseline: Mutex<Totals>,
 }
@@ -223,6 +233,9 @@ impl Metrics {
             connections_accepted: AtomicU64::default(),
             connections_rejected: AtomicU64::default(),
             connections_open: AtomicU64::default(),
+            pauses: AtomicU64::default(),
+            paused_micros: AtomicU64::default(),
+            store_baseline: Mutex::default(),
             baseline: Mutex::default(),
         }
     }
@@ -255,6 +268,7 @@ impl Metrics {
             totals.idle_kicks += worker.idle_kicks.get();
             totals.login_failures += worker.login_failures.get();
             totals.logins += worker.logins.get();
+            totals.meta_commands += worker.meta_commands.get();
         }
         totals
     }
@@ -265,7 +279,16 @@ impl Metrics {
         self.totals().since(&baseline)
     }
 
-    pub fn reset(&self) {
+    /// What the store has counted since the last [`Metrics::reset`], when it has counted `counts` in all.
+    pub fn store_since_reset(&self, counts: StoreCounts) -> StoreCounts {
+        let baseline = self.store_baseline.lock();
+        counts.since(*baseline.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has `stats` count from here on. The store has counted `counts`.
+    pub fn reset(&self, counts: StoreCounts) {
+        let baseline = self.store_baseline.lock();
+        *baseline.unwrap_or_else(PoisonError::into_inner) = counts;
         *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = self.totals();
     }
 
@@ -289,6 +312,7 @@ pub struct Totals {
     pub idle_kicks: u64,
     pub login_failures: u64,
     pub logins: u64,
+    pub meta_commands: u64,
     pub connections_accepted: u64,
     pub connections_rejected: u64,
 }
@@ -315,6 +339,7 @@ impl Totals {
         self.idle_kicks -= baseline.idle_kicks;
         self.login_failures -= baseline.login_failures;
         self.logins -= baseline.logins;
+        self.meta_commands -= baseline.meta_commands;
         self.connections_accepted -= baseline.connections_accepted;
         self.connections_rejected -= baseline.connections_rejected;
         self
@@ -334,7 +359,7 @@ mod tests {
                 .record(Op::Get, Outcome::Hit, Duration::from_micros(3));
         }
         assert_eq!(metrics.totals_since_reset().count(Op::Get, Outcome::Hit), 2);
-        metrics.reset();
+        metrics.reset(StoreCounts::default());
         metrics
             .worker(1)
             .record(Op::Get, Outcome::Hit, Duration::from_micros(3));

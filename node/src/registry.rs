@@ -91,11 +91,17 @@ impl Listed {
 pub struct Registry {
     listeners: Mutex<Vec<(RawFd, Address)>>,
     connections: Mutex<BTreeMap<RawFd, Arc<Listed>>>,
+    /// Where datagrams come to, once per worker.
+    datagrams: Mutex<Vec<Arc<Listed>>>,
 }
 
 impl Registry {
     pub(crate) fn add_listener(&self, fd: RawFd, address: Address) {
         lock(&self.listeners).push((fd, address));
+    }
+
+    pub(crate) fn add_datagrams(&self, socket: Arc<Listed>) {
+        lock(&self.datagrams).push(socket);
     }
 
     pub(crate) fn add(&self, connection: Arc<Listed>) {
@@ -120,6 +126,14 @@ impl Registry {
             .collect()
     }
 
+    /// Where datagrams come to.
+    pub(crate) fn datagram_places(&self) -> Vec<Address> {
+        let sockets = lock(&self.datagrams);
+        let mut places: Vec<_> = sockets.iter().map(|socket| socket.local.clone()).collect();
+        places.dedup();
+        places
+    }
+
     /// Names and values for `stats conns`.
     pub(crate) fn lines(&self, now: UnixSeconds) -> Vec<(String, String)> {
         let mut lines = Vec::new();
@@ -127,6 +141,12 @@ impl Registry {
             lines.push((format!("{fd}:addr"), address.to_string()));
             lines.push((format!("{fd}:state"), "conn_listening".to_owned()));
             lines.push((format!("{fd}:secs_since_last_cmd"), "0".to_owned()));
+        }
+        for socket in lock(&self.datagrams).iter() {
+            lines.push((format!("{}:UDP", socket.fd), "UDP".to_owned()));
+            // As long as nothing comes, it has no peer.
+            let [addr, _, state, silent] = socket.lines(now);
+            lines.extend([addr, state, silent]);
         }
         // Written without the lock: there may be many.
         let connections: Vec<_> = lock(&self.connections).values().cloned().collect();

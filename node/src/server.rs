@@ -6,9 +6,10 @@
 
 use std::future::pending;
 use std::io::{self, Write};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -22,13 +23,15 @@ use crate::config::{Config, Endpoint};
 use crate::dump::Dumping;
 use crate::listener::{Incoming, Listener};
 use crate::metrics::Metrics;
+use crate::prefixes::Prefixes;
 use crate::registry::Registry;
 use crate::shutdown::Drain;
 use crate::store::Store;
 use crate::stream::Socket;
 use crate::tls::TlsServer;
+use crate::udp::{self, Place};
 use crate::watch::Watchers;
-use crate::worker::WorkerHandle;
+use crate::worker::{Arrival, WorkerHandle};
 
 /// memcached's answer to one connection too many.
 const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
@@ -48,6 +51,7 @@ pub struct Shared {
     /// If connections are encrypted.
     pub tls: Option<TlsServer>,
     pub watchers: Watchers,
+    pub prefixes: Prefixes,
     pub dumping: Dumping,
     /// Told when a connection has ended.
     pub room: Notify,
@@ -59,6 +63,9 @@ impl Shared {
         let auth = Auth::open(&config.access, |name| std::env::var(name).ok())?;
         let tls = config.tls.clone().map(TlsServer::open).transpose()?;
         let store = Arc::new(Store::open(&config.storage, Arc::clone(&clock))?);
+        if !config.cas {
+            store.flush_whole_seconds();
+        }
         Ok(Self {
             metrics: Metrics::new(config.threads),
             store,
@@ -68,11 +75,19 @@ impl Shared {
             auth,
             tls,
             watchers: Watchers::new(config.watcher_buffer),
+            prefixes: Prefixes::new(config.prefix_delimiter, config.count_prefixes),
             dumping: Dumping::default(),
             room: Notify::new(),
             config,
         })
     }
+}
+
+/// Everything that is listened on.
+#[derive(Default)]
+pub(crate) struct Bound {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) datagrams: Vec<UdpSocket>,
 }
 
 /// Running listeners and workers.
@@ -83,17 +98,23 @@ pub struct Server {
 
 impl Server {
     /// Starts the workers, and tasks that accept clients.
-    pub(crate) fn start(shared: &Arc<Shared>, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<Shared>, bound: Bound) -> io::Result<Self> {
         let workers = (0..shared.config.threads)
             .map(|index| WorkerHandle::start(Arc::clone(shared), index))
             .collect::<io::Result<Vec<_>>>()?;
+        for socket in bound.datagrams {
+            for worker in &workers {
+                let place = Place::list(socket.try_clone()?, shared)?;
+                worker.hand_over(Arrival::Datagrams(place));
+            }
+        }
         let acceptor = Arc::new(Acceptor {
             shared: Arc::clone(shared),
-            workers: workers.iter().map(WorkerHandle::connections).collect(),
+            workers: workers.iter().map(WorkerHandle::arrivals).collect(),
             turn: AtomicUsize::new(0),
         });
         let mut tasks = JoinSet::new();
-        for listener in listeners {
+        for listener in bound.listeners {
             shared
                 .registry
                 .add_listener(listener.fd(), listener.address()?);
@@ -122,28 +143,36 @@ impl Server {
 }
 
 /// Opens everything that `config` says to listen on, or says what could not be.
-pub(crate) fn bind(config: &Config) -> Result<Vec<Listener>, (Endpoint, io::Error)> {
-    let mut listeners = Vec::new();
+pub(crate) fn bind(config: &Config) -> Result<Bound, (Endpoint, io::Error)> {
+    let mut bound = Bound::default();
     for endpoint in &config.listen {
-        let bound = match endpoint {
-            Endpoint::Tcp { host, port, tls } => Listener::tcp(host, *port, *tls, config.backlog),
-            Endpoint::Udp { .. } => {
-                warn!("-U is ignored: UDP is not served");
-                Ok(Vec::new())
-            }
-            Endpoint::Unix { path, mask } => {
-                Listener::unix(path, *mask, config.backlog).map(|listener| vec![listener])
-            }
-        };
-        listeners.extend(bound.map_err(|error| (endpoint.clone(), error))?);
+        bound
+            .add(endpoint, config.backlog)
+            .map_err(|error| (endpoint.clone(), error))?;
     }
-    Ok(listeners)
+    Ok(bound)
+}
+
+impl Bound {
+    fn add(&mut self, endpoint: &Endpoint, backlog: u32) -> io::Result<()> {
+        match endpoint {
+            Endpoint::Tcp { host, port, tls } => {
+                let listeners = Listener::tcp(host, *port, *tls, backlog)?;
+                self.listeners.extend(listeners);
+            }
+            Endpoint::Udp { host, port } => self.datagrams.extend(udp::bind(host, *port)?),
+            Endpoint::Unix { path, mask } => {
+                self.listeners.push(Listener::unix(path, *mask, backlog)?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the tasks that accept have in common.
 struct Acceptor {
     shared: Arc<Shared>,
-    workers: Vec<mpsc::UnboundedSender<Incoming>>,
+    workers: Vec<mpsc::UnboundedSender<Arrival>>,
     turn: AtomicUsize,
 }
 
@@ -168,9 +197,17 @@ impl Acceptor {
 
     /// Where nobody is refused, clients wait in the backlog.
     async fn wait_for_room(&self) {
-        while !self.shared.config.refuse_connections && self.is_full() {
+        if self.shared.config.refuse_connections || !self.is_full() {
+            return;
+        }
+        let metrics = &self.shared.metrics;
+        let began = Instant::now();
+        metrics.pauses.fetch_add(1, Ordering::Relaxed);
+        while self.is_full() {
             self.shared.room.notified().await;
         }
+        let paused = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        metrics.paused_micros.fetch_add(paused, Ordering::Relaxed);
     }
 
     fn is_full(&self) -> bool {
@@ -188,7 +225,10 @@ impl Acceptor {
         }
         metrics.connections_open.fetch_add(1, Ordering::Relaxed);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.workers.len();
-        if self.workers[turn].send(incoming).is_err() {
+        if self.workers[turn]
+            .send(Arrival::Connection(incoming))
+            .is_err()
+        {
             metrics.connections_open.fetch_sub(1, Ordering::Relaxed);
             debug!("a connection came while the workers close");
         }

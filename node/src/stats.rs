@@ -21,13 +21,18 @@ pub(crate) fn answer(control: Control, shared: &Shared) -> Response {
     match control {
         Control::Version => Response::Version(VERSION),
         Control::Stats(Stats::Reset) => {
-            shared.metrics.reset();
+            shared.metrics.reset(shared.store.figures().counts);
+            shared.prefixes.reset();
             Response::Reset
+        }
+        Control::Stats(Stats::Detail) => Response::Details(shared.prefixes.dump()),
+        Control::CountPrefixes(on) => {
+            shared.prefixes.switch(on);
+            Response::Ok
         }
         Control::Stats(group) => Response::Stats(lines(group, shared).unwrap_or_default()),
         // Those that do something to the connection or the process are carried out there.
         Control::Verbosity
-        | Control::StatsDetail
         | Control::Noop
         | Control::Tune
         | Control::Shutdown(_)
@@ -45,21 +50,28 @@ fn lines(group: Stats, shared: &Shared) -> Option<Lines> {
         Stats::Sizes => Some(vec![("sizes_status".into(), "disabled".into())]),
         Stats::Conns => Some(shared.registry.lines(shared.clock.now())),
         Stats::Items => Some(items(shared)),
-        // There are no slabs and no statistics per key prefix.
-        Stats::Slabs | Stats::Detail | Stats::Reset => None,
+        // There are none, and nothing is taken for them.
+        Stats::Slabs => Some(vec![
+            ("active_slabs".into(), "0".into()),
+            ("total_malloced".into(), "0".into()),
+        ]),
+        // Not lines of this form.
+        Stats::Detail | Stats::Reset => None,
     }
 }
 
 /// All items are of one class, which is also what `lru_crawler metadump` says.
 fn items(shared: &Shared) -> Lines {
     let store = shared.store.figures();
+    let counts = shared.metrics.store_since_reset(store.counts);
     if store.estimated_items() == 0 {
         return Vec::new();
     }
     [
         ("number", store.estimated_items()),
         ("mem_requested", store.estimated_bytes()),
-        ("evicted", 0),
+        ("evicted", counts.evicted),
+        ("reclaimed", counts.reclaimed),
     ]
     .map(|(name, value)| (format!("items:1:{name}"), value.to_string()))
     .to_vec()

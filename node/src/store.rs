@@ -18,6 +18,7 @@ mod builder;
 mod cas;
 mod compaction;
 mod directory;
+mod dropped;
 mod dump;
 mod durability;
 mod flush;
@@ -35,7 +36,7 @@ mod rocks;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,8 +46,11 @@ use tracing::warn;
 use crate::clock::{Clock, UnixSeconds};
 
 use cas::CasSequence;
+use compaction::DropDead;
 use directory::Directory;
 pub use directory::DirectoryError;
+use dropped::Dropped;
+pub use dropped::DroppedFiles;
 pub use dump::Entry;
 pub use durability::Durability;
 use durability::LogSyncer;
@@ -55,7 +59,7 @@ use flush::{Parts, WriteBehind};
 use heartbeat::Heartbeat;
 use item::{Attributes, Expiry, Item, Marks, item_size};
 use leases::Leases;
-use liveness::Liveness;
+use liveness::{FoundDead, Liveness};
 pub use load::Loading;
 use load::{Loaders, absent};
 pub use memory::ShardFigures as MemoryFigures;
@@ -179,8 +183,12 @@ pub struct Store {
     leases: Leases,
     liveness: Arc<Liveness>,
     quota: Arc<Quota>,
+    /// Whether a `flush_all` takes the rest of its second with it.
+    flushes_seconds: AtomicBool,
     /// Held while a `flush_all` is carried out.
     flushing: Mutex<()>,
+    dropped: Arc<Dropped>,
+    found_dead: FoundDead,
     /// Items that RocksDB had in its own memory.
     fetched: AtomicU64,
     durability: Durability,
@@ -200,8 +208,14 @@ impl Store {
             .disk_quota
             .of(&options.db_path)
             .map_err(OpenError::Quota)?;
+        let dropped = Arc::new(Dropped::new(quota::table_bytes(disk_quota)));
+        let filter = DropDead {
+            clock: Arc::clone(&clock),
+            liveness: Arc::clone(&liveness),
+            dropped: Arc::clone(&dropped),
+        };
         let (rocks, set_aside) =
-            open_or_set_aside(&directory, options, disk_quota, &clock, &liveness)?;
+            open_or_set_aside(&directory, options, disk_quota, &clock, &filter)?;
         let unreadable = |source| OpenError::Database {
             path: directory.database(),
             source,
@@ -248,7 +262,10 @@ impl Store {
             leases: Leases::new(),
             liveness,
             quota,
+            flushes_seconds: AtomicBool::new(false),
             flushing: Mutex::default(),
+            dropped,
+            found_dead: FoundDead::default(),
             fetched: AtomicU64::new(0),
             durability: options.durability,
             max_item_size,
@@ -373,6 +390,11 @@ impl Store {
         self.leases.redeem(key, token, now)
     }
 
+    /// From now on a `flush_all` also makes dead what is written in the rest of its second, as in a memcached without cas.
+    pub fn flush_whole_seconds(&self) {
+        self.flushes_seconds.store(true, Ordering::Relaxed);
+    }
+
     /// Makes everything that was written so far dead: at once, or from `due` on. Blocks until the disk has it.
     pub fn flush_all(&self, due: Option<UnixSeconds>, now: UnixSeconds) -> Result<(), StoreError> {
         // An earlier flush that has come due is not undone by a later one.
@@ -380,11 +402,14 @@ impl Store {
         let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         match due {
             Some(due) if due > now => {
+                if self.liveness.is_flushing() {
+                    self.flush_now()?;
+                }
                 self.set_marks(&[(Mark::FlushDue, due.0.into())])?;
                 self.liveness.flush_at(due);
                 Ok(())
             }
-            _ => self.flush_now(),
+            _ => self.flush_from(now),
         }
     }
 
@@ -457,6 +482,11 @@ impl Store {
         self.set_aside.as_deref()
     }
 
+    /// Has `tell` called, by a thread of its own, whenever files are dropped from the disk.
+    pub fn on_drop(&self, tell: impl Fn(DroppedFiles) + Send + Sync + 'static) {
+        self.dropped.tell(Box::new(tell));
+    }
+
     /// The store seen from outside. Takes every lock for a moment.
     pub fn figures(&self) -> StoreFigures {
         StoreFigures {
@@ -465,6 +495,12 @@ impl Store {
             flush: self.write_behind.figures(),
             tier_limit: self.memory.limit() as u64,
             disk_quota: self.quota.bytes(),
+            counts: StoreCounts {
+                found_expired: self.found_dead.expired(),
+                found_flushed: self.found_dead.flushed(),
+                evicted: self.dropped.evicted(),
+                reclaimed: self.dropped.reclaimed(),
+            },
             rewritten: self.quota.rewritten(),
             fetched: self.fetched.load(Ordering::Relaxed) + self.loaders.found(),
             disk_reads: self.loaders.count(),
@@ -481,8 +517,13 @@ impl Store {
     ) -> Result<Option<Item>, Blocked> {
         match shard.find(shard.hash(), key) {
             Found::Item(item) => {
-                let live = self.liveness.is_live(item.attributes(), now);
-                Ok(live.then_some(item))
+                let attributes = item.attributes();
+                if self.liveness.is_live(attributes, now) {
+                    Ok(Some(item))
+                } else {
+                    self.found_dead.count(attributes, now);
+                    Ok(None)
+                }
             }
             Found::Absent => Ok(None),
             Found::Loading(loading) => Err(Blocked::Loading(loading)),
@@ -499,8 +540,13 @@ impl Store {
         match self.rocks.get_from_memory(key).map_err(StoreError::Read)? {
             InMemory::Nothing => Ok(None),
             InMemory::Record(record) => {
-                let header = record::header(&record)
-                    .filter(|header| self.liveness.is_live(header.attributes, now));
+                let header = record::header(&record).filter(|header| {
+                    let live = self.liveness.is_live(header.attributes, now);
+                    if !live {
+                        self.found_dead.count(header.attributes, now);
+                    }
+                    live
+                });
                 let item = header.map(|header| record::item(key, header, &record, now));
                 if let Some(item) = &item {
                     self.fetched.fetch_add(1, Ordering::Relaxed);
@@ -530,11 +576,24 @@ impl Store {
             return Ok(());
         }
         let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.liveness.flush_is_due(now) {
+        if !self.liveness.flush_is_due(now) {
+            Ok(())
+        } else if self.liveness.is_flushing() {
             self.flush_now()
         } else {
-            Ok(())
+            self.flush_from(now)
         }
+    }
+
+    /// Needs `flushing` to be held.
+    fn flush_from(&self, now: UnixSeconds) -> Result<(), StoreError> {
+        self.flush_now()?;
+        if self.flushes_seconds.load(Ordering::Relaxed) {
+            let until = now.plus(1);
+            self.set_marks(&[(Mark::FlushDue, until.0.into())])?;
+            self.liveness.flush_until(until);
+        }
+        Ok(())
     }
 
     /// Needs `flushing` to be held.
@@ -591,6 +650,31 @@ pub enum Room {
     None,
 }
 
+/// What the store counts, since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreCounts {
+    /// Look-ups in memory that found an item which has expired, ...
+    pub found_expired: u64,
+    /// ... and one that a `flush_all` has made dead.
+    pub found_flushed: u64,
+    /// Records in files that the disk quota has dropped.
+    pub evicted: u64,
+    /// Records in files that were dropped because all in them had expired.
+    pub reclaimed: u64,
+}
+
+impl StoreCounts {
+    /// What was counted after `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            found_expired: self.found_expired - earlier.found_expired,
+            found_flushed: self.found_flushed - earlier.found_flushed,
+            evicted: self.evicted - earlier.evicted,
+            reclaimed: self.reclaimed - earlier.reclaimed,
+        }
+    }
+}
+
 /// What there is to see from outside.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreFigures {
@@ -599,6 +683,7 @@ pub struct StoreFigures {
     pub flush: FlushFigures,
     pub tier_limit: u64,
     pub disk_quota: u64,
+    pub counts: StoreCounts,
     /// Items that were written again so that they are not dropped, since the start.
     pub rewritten: u64,
     /// Items that were not in the memory tier and have been brought there, since the start.

@@ -1,6 +1,6 @@
 //! The byte streams that clients are served over.
 //!
-//! Owns the difference between a TCP connection, a Unix one and an encrypted one, so that nobody else sees it.
+//! Owns the difference between a TCP connection, a Unix one, an encrypted one and datagrams, so that nobody else sees it.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -8,12 +8,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
 use crate::tls::TlsServer;
+use crate::udp::Datagrams;
 
 /// A client that has not come to be encrypted by then never will.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +42,8 @@ pub(crate) enum Stream {
     Unix(UnixStream),
     /// Boxed, so that those without are not as large.
     Tls(Box<TlsStream<TcpStream>>),
+    /// What answers a datagram; what asks has come already. Boxed for the same reason.
+    Datagrams(Box<Datagrams>),
 }
 
 impl Stream {
@@ -57,6 +60,21 @@ impl Stream {
             }
             Socket::Unix(socket) => Ok(Self::Unix(UnixStream::from_std(socket)?)),
         }
+    }
+
+    pub(crate) fn is_datagrams(&self) -> bool {
+        matches!(self, Self::Datagrams(_))
+    }
+
+    /// Sends all of `answers`; as datagrams they are one answer.
+    pub(crate) async fn send(&mut self, answers: &[u8]) -> io::Result<()> {
+        if let Self::Datagrams(datagrams) = self {
+            // In a box, because every connection has room for what it might wait for.
+            return Box::pin(datagrams.send(answers)).await;
+        }
+        self.write_all(answers).await?;
+        // Encryption may have kept some of it.
+        self.flush().await
     }
 }
 
@@ -85,6 +103,8 @@ impl AsyncRead for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
+            // Nothing follows.
+            Self::Datagrams(_) => Poll::Ready(Ok(())),
         }
     }
 }
@@ -99,6 +119,8 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
+            // Only whole answers can be sent.
+            Self::Datagrams(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         }
     }
 
@@ -107,6 +129,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
+            Self::Datagrams(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -115,6 +138,7 @@ impl AsyncWrite for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
+            Self::Datagrams(_) => Poll::Ready(Ok(())),
         }
     }
 }

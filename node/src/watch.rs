@@ -86,6 +86,11 @@ impl Watchers {
         })
     }
 
+    /// Whether anybody watches.
+    pub(crate) fn are_there(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn wants(&self, topic: Topics) -> bool {
         Topics::from_bits(self.wanted.load(Ordering::Relaxed)).has(topic)
     }

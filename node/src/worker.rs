@@ -27,6 +27,7 @@ use crate::registry::Listed;
 use crate::server::Shared;
 use crate::store::{Store, StoreError};
 use crate::stream::Stream;
+use crate::udp::{self, Place};
 
 /// Buffers kept for the next connection that has something to say, for what it says and for the answer. More are
 /// in use only while clients are in the middle of a request, or slow to read.
@@ -48,8 +49,15 @@ pub(crate) struct Worker {
 
 /// The way to a worker thread. Dropping it closes the worker's connections.
 pub(crate) struct WorkerHandle {
-    connections: mpsc::UnboundedSender<Incoming>,
+    arrivals: mpsc::UnboundedSender<Arrival>,
     thread: JoinHandle<()>,
+}
+
+/// What a worker is to serve.
+pub(crate) enum Arrival {
+    Connection(Incoming),
+    /// Where datagrams come to, for all workers.
+    Datagrams(Place),
 }
 
 impl WorkerHandle {
@@ -59,28 +67,31 @@ impl WorkerHandle {
             .enable_all()
             .build()?;
         // Bounded by the connection limit, which is checked before anything is sent.
-        let (connections, incoming) = mpsc::unbounded_channel();
+        let (arrivals, arriving) = mpsc::unbounded_channel();
         let thread = thread::Builder::new()
             .name(format!("worker-{index}"))
             .spawn(move || {
                 let worker = Rc::new(Worker::new(shared, index));
-                LocalSet::new().block_on(&runtime, worker.serve(incoming));
+                LocalSet::new().block_on(&runtime, worker.serve(arriving));
             })?;
-        Ok(Self {
-            connections,
-            thread,
-        })
+        Ok(Self { arrivals, thread })
     }
 
     /// Where connections are handed over.
-    pub(crate) fn connections(&self) -> mpsc::UnboundedSender<Incoming> {
-        self.connections.clone()
+    pub(crate) fn arrivals(&self) -> mpsc::UnboundedSender<Arrival> {
+        self.arrivals.clone()
+    }
+
+    pub(crate) fn hand_over(&self, arrival: Arrival) {
+        if self.arrivals.send(arrival).is_err() {
+            error!("a worker thread has ended");
+        }
     }
 
     /// Closes the worker's connections, once what they are being answered is sent, and ends the thread. Nobody else may
     /// still be able to hand connections over.
     pub(crate) fn close(self) {
-        drop(self.connections);
+        drop(self.arrivals);
         if self.thread.join().is_err() {
             error!("a worker thread has panicked");
         }
@@ -98,14 +109,18 @@ impl Worker {
         }
     }
 
-    async fn serve(self: Rc<Self>, mut arriving: mpsc::UnboundedReceiver<Incoming>) {
+    async fn serve(self: Rc<Self>, mut arriving: mpsc::UnboundedReceiver<Arrival>) {
         // Each connection holds a sender: the channel ends when the last of them has.
         let (connection_guard, mut all_gone) = mpsc::channel::<()>(1);
-        while let Some(incoming) = arriving.recv().await {
+        while let Some(arrival) = arriving.recv().await {
             let guard = connection_guard.clone();
             let worker = Rc::clone(&self);
             tokio::task::spawn_local(async move {
-                if let Err(error) = worker.serve_one(incoming).await {
+                let served = match arrival {
+                    Arrival::Connection(incoming) => worker.serve_one(incoming).await,
+                    Arrival::Datagrams(place) => Box::pin(udp::serve(&worker, place)).await,
+                };
+                if let Err(error) = served {
                     debug!(%error, "a connection was lost");
                 }
                 drop(guard);

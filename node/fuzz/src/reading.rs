@@ -129,12 +129,13 @@ fn about_server(control: Control, answers: &[u8]) -> Option<usize> {
     match control {
         Control::Version => line(answers).filter(|_| answers.starts_with(b"VERSION ")),
         Control::Stats(Stats::Reset) => one_of(&["RESET"], answers),
+        Control::Stats(Stats::Detail) => listed(b"PREFIX ", END, answers),
         Control::Stats(_) => listed(b"STAT ", END, answers),
         Control::Dump(Dump::Meta, _) => listed(b"key=", END, answers),
         Control::Dump(Dump::Keys, _) => listed(b"mg ", b"EN\r\n", answers),
         // Events follow as long as the connection lasts.
         Control::Watch(_) => answers.starts_with(b"OK\r\n").then_some(answers.len()),
-        Control::Verbosity | Control::Tune | Control::StatsDetail => one_of(&["OK"], answers),
+        Control::Verbosity | Control::Tune | Control::CountPrefixes(_) => one_of(&["OK"], answers),
         Control::Noop | Control::Shutdown(_) | Control::RefreshCerts | Control::Quit => None,
     }
 }

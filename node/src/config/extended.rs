@@ -56,6 +56,8 @@ fn effect(name: &str) -> Option<Effect> {
         "idle_timeout" => Effect::SetsSeconds(Setting::IdleTimeout),
         "maxconns_fast" => Effect::Switches(Setting::MaxconnsFast, true),
         "no_maxconns_fast" => Effect::Switches(Setting::MaxconnsFast, false),
+        "strict_delete" => Effect::Switches(Setting::StrictDelete, true),
+        "no_strict_delete" => Effect::Switches(Setting::StrictDelete, false),
         "watcher_logbuf_size" => Effect::Sets(Setting::WatcherLogbufSize),
         "ssl_chain_cert" => Effect::Sets(Setting::SslChainCert),
         "ssl_key" => Effect::Sets(Setting::SslKey),

@@ -53,7 +53,8 @@ pub struct Flags {
         help_heading = "Serving"
     )]
     port: Option<String>,
-    /// Ignored: UDP is not served. As with memcached, the TCP port is the same if no other is given
+    /// UDP port to serve clients on; -1 takes a free one, and the TCP port is the same if no other is given. Anybody who
+    /// can send to it can have answers sent to somebody else [default: 0, which is none]
     #[arg(
         short = 'U',
         long,
@@ -114,6 +115,16 @@ pub struct Flags {
     /// Largest item, counted as memcached does: value, key and about 60 bytes [default: 1m]
     #[arg(short = 'I', long, value_name = "SIZE", help_heading = "Serving")]
     max_item_size: Option<String>,
+    /// Count gets, hits, sets and deletes per prefix of the keys, which ends at this character: "stats detail dump" shows
+    /// them. Without it "stats detail on" begins to count, with ":"
+    #[arg(short = 'D', long, value_name = "CHAR", help_heading = "Serving")]
+    prefix_delimiter: Option<String>,
+    /// Show no cas numbers: all are 0 and none can be compared with. A flush_all then takes the rest of its second with it
+    #[arg(short = 'C', long, help_heading = "Serving")]
+    disable_cas: bool,
+    /// Refuse a delete that names a time other than 0, as memcached does; mcrouter sends such
+    #[arg(long, help_heading = "Serving")]
+    strict_delete: bool,
     /// How long clients are answered "busy" before the node stops, so that routers move on [default: 1s]
     #[arg(long, value_name = "TIME", help_heading = "Serving")]
     drain: Option<String>,
@@ -206,6 +217,15 @@ impl Flags {
             layers.put(Setting::Listen, self.listen.join(","), Origin::Flag(flag));
         }
         self.access.add_to(layers);
+        let switches = [
+            (Setting::DisableCas, self.disable_cas),
+            (Setting::StrictDelete, self.strict_delete),
+        ];
+        for (setting, on) in switches {
+            if on {
+                layers.put(setting, "true".to_owned(), Origin::Flag(setting.flag()));
+            }
+        }
         let given = [
             (Setting::ListenAddr, &self.listen_addr),
             (Setting::Port, &self.port),
@@ -219,6 +239,7 @@ impl Flags {
             (Setting::MaxConnections, &self.max_connections),
             (Setting::Threads, &self.threads),
             (Setting::MaxItemSize, &self.max_item_size),
+            (Setting::PrefixDelimiter, &self.prefix_delimiter),
             (Setting::Drain, &self.drain),
             (Setting::DbPath, &self.db_path),
             (Setting::Durability, &self.durability),

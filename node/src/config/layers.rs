@@ -54,6 +54,13 @@ settings! {
     Protocol { Some(("server", "protocol")), Some("PETRACACHE_PROTOCOL"), "--protocol" }
     MaxconnsFast { Some(("server", "maxconns_fast")), None, "-o maxconns_fast" }
     WatcherLogbufSize { Some(("server", "watcher_logbuf_size")), None, "-o watcher_logbuf_size" }
+    PrefixDelimiter {
+        Some(("server", "prefix_delimiter")),
+        Some("PETRACACHE_PREFIX_DELIMITER"),
+        "--prefix-delimiter"
+    }
+    StrictDelete { Some(("server", "strict_delete")), Some("PETRACACHE_STRICT_DELETE"), "--strict-delete" }
+    DisableCas { Some(("server", "disable_cas")), Some("PETRACACHE_DISABLE_CAS"), "--disable-cas" }
     Threads { Some(("server", "threads")), Some("PETRACACHE_THREADS"), "--threads" }
     MaxConnections { Some(("server", "max_connections")), Some("PETRACACHE_MAX_CONNECTIONS"), "--max-connections" }
     MaxItemSize { Some(("server", "max_item_size")), Some("PETRACACHE_MAX_ITEM_SIZE"), "--max-item-size" }

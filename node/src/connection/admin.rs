@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::session::{Flow, Session};
+use crate::auth::Challenge;
 use crate::dump;
 use crate::metrics::Op;
 use crate::protocol::command::{Auth, Command};
@@ -46,12 +47,16 @@ impl Session {
                     return Ok(Flow::Close);
                 }
             },
-            Control::Dump(..) if !access.dump => Response::Refused(Refusal::DumpNotAllowed),
+            Control::Dump(..) if !access.dump || self.is_datagrams() => {
+                Response::Refused(Refusal::DumpNotAllowed)
+            }
             Control::Dump(dump, has_items) => match self.dump(&shared, dump, has_items).await? {
                 Ok(()) => return Ok(Flow::Continue),
                 Err(refusal) => Response::Refused(refusal),
             },
-            Control::Watch(_) if !access.watch => Response::Refused(Refusal::WatchNotAllowed),
+            Control::Watch(_) if !access.watch || self.is_datagrams() => {
+                Response::Refused(Refusal::WatchNotAllowed)
+            }
             Control::Watch(topics) => match self.watch(&shared, topics).await? {
                 Some(refusal) => Response::Refused(refusal),
                 None => return Ok(Flow::Close),
@@ -76,14 +81,21 @@ impl Session {
 
     fn check_user(&mut self, user: &[u8], password: &[u8]) -> bool {
         let known = self.worker().shared().auth.check(user, password);
+        self.note_login(known)
+    }
+
+    /// The client is one of the users from here on, or is not.
+    fn note_login(&mut self, known: bool) -> bool {
         self.set_known(known);
         self.metrics().logins.add(1);
         self.metrics().login_failures.add(u64::from(!known));
         known
     }
 
-    /// SASL, of which there is the mechanism PLAIN (RFC 4616): `identity NUL user NUL password`.
+    /// SASL, of which there are the mechanisms PLAIN (RFC 4616), `identity NUL user NUL password`, and CRAM-MD5.
     pub(super) fn authenticate(&mut self, auth: Auth<'_>, reply: Reply<'_>) {
+        // It is answered now or never.
+        let challenge = self.take_challenge();
         let response = match auth {
             _ if !self.worker().shared().config.access.sasl => {
                 Response::Refused(Refusal::UnknownCommand)
@@ -96,23 +108,42 @@ impl Session {
             Auth::Start { mechanism, .. } if mechanism.len() > MAX_MECHANISM_LEN => {
                 Response::Refused(Refusal::BadCommandLine)
             }
+            Auth::Start {
+                mechanism,
+                data: b"",
+            } if mechanism.eq_ignore_ascii_case(b"CRAM-MD5") => self.challenge(),
             Auth::Start { mechanism, data } if mechanism.eq_ignore_ascii_case(b"PLAIN") => {
                 let mut fields = data.splitn(3, |byte| *byte == 0).skip(1);
                 let (user, password) = (fields.next(), fields.next());
-                if self.check_user(user.unwrap_or_default(), password.unwrap_or_default()) {
-                    Response::Authenticated
-                } else {
-                    Response::Refused(Refusal::WrongPassword)
-                }
+                let is_user =
+                    self.check_user(user.unwrap_or_default(), password.unwrap_or_default());
+                authenticated(is_user)
             }
-            // PLAIN has one step, and there is nothing else.
-            Auth::Start { .. } | Auth::Step { .. } => {
-                self.metrics().logins.add(1);
-                self.metrics().login_failures.add(1);
-                Response::Refused(Refusal::WrongPassword)
+            Auth::Step { data, .. } => {
+                let is_user = challenge.is_some_and(|challenge| {
+                    let auth = &self.worker().shared().auth;
+                    auth.check_answer(&challenge, data)
+                });
+                authenticated(self.note_login(is_user))
             }
+            Auth::Start { .. } => authenticated(self.note_login(false)),
         };
         self.answer_at_once(Op::Other, reply, &response);
+    }
+
+    /// Asks the client something that only a user can answer.
+    fn challenge(&mut self) -> Response {
+        match Challenge::new(self.worker().now()) {
+            Ok(challenge) => {
+                let response = Response::Challenge(challenge.as_bytes().to_vec());
+                self.set_challenge(challenge);
+                response
+            }
+            Err(_) => {
+                warn!("there are no random numbers, so that nobody can log in with CRAM-MD5");
+                authenticated(self.note_login(false))
+            }
+        }
     }
 
     /// Sends a line about every item, or says why not.
@@ -176,6 +207,14 @@ impl Session {
             self.stream().flush().await?;
             self.metrics().bytes_written.add(lines.len() as u64);
         }
+    }
+}
+
+fn authenticated(is_user: bool) -> Response {
+    if is_user {
+        Response::Authenticated
+    } else {
+        Response::Refused(Refusal::WrongPassword)
     }
 }
 

@@ -149,6 +149,9 @@ impl Display for Peer<'_> {
             Address::Tcp(addr) => {
                 write!(f, "rip={} rport={} transport=tcp", addr.ip(), addr.port())
             }
+            Address::Udp(addr) => {
+                write!(f, "rip={} rport={} transport=udp", addr.ip(), addr.port())
+            }
             Address::Unix(_) | Address::Unnamed => f.write_str("rip=unix rport=0 transport=local"),
         }
     }

@@ -8,18 +8,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::BytesMut;
-use tokio::io::AsyncWriteExt;
-
 use super::admin::needs_login;
 use super::answers::{Answers, Waiting};
 use super::events;
+use crate::auth::Challenge;
 use crate::clock::UnixSeconds;
 use crate::config::Protocol;
 use crate::execute::execute;
 use crate::metrics::{Op, Outcome, WorkerMetrics};
 use crate::protocol::command::Command;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{Reply, ShownCas};
 use crate::protocol::request::{Request, Topics};
 use crate::protocol::response::{Refusal, Response};
 use crate::protocol::text::{self, Keys};
@@ -28,6 +26,7 @@ use crate::store::item::Exptime;
 use crate::store::{Blocked, Change, Loading, Room, Store, StoreError};
 use crate::stream::Stream;
 use crate::worker::Worker;
+use bytes::BytesMut;
 
 /// Answers are sent when so much has come together, however many requests follow. One answer may exceed it.
 const MAX_BATCH: usize = 64 << 10;
@@ -46,6 +45,10 @@ pub(super) struct Session {
     worker: Rc<Worker>,
     store: Arc<Store>,
     answers: Answers,
+    /// Answers are sent when so many bytes have come together.
+    batch: usize,
+    /// Whether clients see which version of an item they have.
+    shows_cas: bool,
     /// Whether an answer acknowledges a write that is not committed.
     uncommitted: bool,
     /// When the batch began, which is when all its commands happen.
@@ -55,22 +58,30 @@ pub(super) struct Session {
     commands_this_turn: u32,
     /// Whether the client has logged in, or need not.
     known: bool,
+    /// What the client has been asked, to show that it is a user. In a box, because hardly any is.
+    challenge: Option<Box<Challenge>>,
 }
 
 impl Session {
     pub(super) fn new(stream: Stream, listed: Arc<Listed>, worker: Rc<Worker>) -> Self {
         let known = !worker.shared().auth.required();
+        let shows_cas = worker.shared().config.cas;
+        // Each answer has datagrams of its own.
+        let batch = if stream.is_datagrams() { 1 } else { MAX_BATCH };
         Self {
             stream,
             listed,
             store: Arc::clone(worker.store()),
             worker,
             answers: Answers::default(),
+            batch,
+            shows_cas,
             uncommitted: false,
             now: UnixSeconds::default(),
             clocked: Instant::now(),
             commands_this_turn: 0,
             known,
+            challenge: None,
         }
     }
 
@@ -81,6 +92,14 @@ impl Session {
     /// Whether the text protocol is closed to clients.
     pub(super) fn must_be_binary(&self) -> bool {
         self.worker.shared().config.access.protocol == Protocol::Binary
+    }
+
+    pub(super) fn set_challenge(&mut self, challenge: Challenge) {
+        self.challenge = Some(Box::new(challenge));
+    }
+
+    pub(super) fn take_challenge(&mut self) -> Option<Box<Challenge>> {
+        self.challenge.take()
     }
 
     pub(super) fn set_known(&mut self, known: bool) {
@@ -94,6 +113,11 @@ impl Session {
 
     pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
+    }
+
+    /// Whether nothing can be sent but answers.
+    pub(super) fn is_datagrams(&self) -> bool {
+        self.stream.is_datagrams()
     }
 
     pub(super) fn worker(&self) -> &Rc<Worker> {
@@ -201,9 +225,7 @@ impl Session {
         if ready.is_empty() {
             return Ok(());
         }
-        self.stream.write_all(ready).await?;
-        // Encryption may have kept some of it.
-        self.stream.flush().await?;
+        self.stream.send(ready).await?;
         let sent = std::mem::take(ready);
         self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
@@ -217,6 +239,11 @@ impl Session {
         with_cas: bool,
         touch: Option<Exptime>,
     ) -> io::Result<()> {
+        let cas = if with_cas {
+            ShownCas::Cas
+        } else {
+            ShownCas::Nothing
+        };
         for key in keys {
             if self.worker.is_draining() {
                 let busy = Response::Refused(Refusal::Busy);
@@ -224,8 +251,8 @@ impl Session {
                 return Ok(());
             }
             let request = Request::Get { key, touch };
-            self.carry_out(request, Reply::Value { with_cas }).await?;
             self.give_way().await?;
+            self.carry_out(request, Reply::Value { cas }).await?;
         }
         self.answers.next().extend_from_slice(text::END);
         Ok(())
@@ -249,7 +276,15 @@ impl Session {
     }
 
     /// Carries out `request`, or puts it in line if it waits for the disk or for an earlier one.
-    async fn carry_out(&mut self, request: Request<'_>, reply: Reply<'_>) -> io::Result<()> {
+    async fn carry_out(
+        &mut self,
+        mut request: Request<'_>,
+        mut reply: Reply<'_>,
+    ) -> io::Result<()> {
+        if !self.shows_cas {
+            request = request.without_cas();
+            reply = reply.without_cas();
+        }
         if self.answers.is_waiting() {
             if request.key().is_none() || self.answers.is_full() {
                 self.finish_waiting().await?;
@@ -263,10 +298,17 @@ impl Session {
         }
         match self.execute(&request) {
             Ok(response) => {
+                self.count(&request, reply, &response);
                 let key = request.key().unwrap_or_default();
                 reply.compose(key, &response, self.answers.next());
             }
-            Err(loading) => self.answers.wait(request, reply, Some(loading)),
+            Err(loading) => {
+                self.answers.wait(request, reply, Some(loading));
+                if self.stream.is_datagrams() {
+                    // Its answer is not to come together with the next one's.
+                    self.finish_waiting().await?;
+                }
+            }
         }
         Ok(())
     }
@@ -308,6 +350,11 @@ impl Session {
         };
         match self.execute(&first.request.as_request()) {
             Ok(response) => {
+                self.count(
+                    &first.request.as_request(),
+                    first.reply.as_reply(),
+                    &response,
+                );
                 self.answer_waiting(first, &response);
                 true
             }
@@ -345,6 +392,27 @@ impl Session {
 
     /// The response, or what must come from the disk first.
     fn execute(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
+        let response = if self.worker.shared().watchers.are_there() {
+            self.respond_watched(request)?
+        } else {
+            self.respond(request)?
+        };
+        self.record(Op::of(request), &response);
+        Ok(response)
+    }
+
+    /// Counts meta commands, and of the others what `stats detail` shows, while it does.
+    fn count(&self, request: &Request<'_>, reply: Reply<'_>, response: &Response) {
+        let prefixes = &self.worker.shared().prefixes;
+        if matches!(reply, Reply::Meta(_)) {
+            self.metrics().meta_commands.add(1);
+        } else if prefixes.are_counted() {
+            prefixes.count(request, response);
+        }
+    }
+
+    #[cold]
+    fn respond_watched(&mut self, request: &Request<'_>) -> Result<Response, Loading> {
         let found = self.look_for_watchers(request);
         let response = self.respond(request)?;
         let watchers = &self.worker.shared().watchers;
@@ -352,7 +420,6 @@ impl Session {
             events::tell_lookup(watchers, &self.listed, key, found);
         }
         events::tell(watchers, &self.listed, self.now, request, &response);
-        self.record(Op::of(request), &response);
         Ok(response)
     }
 
@@ -373,10 +440,8 @@ impl Session {
         if self.worker.is_draining() {
             return Ok(Response::Refused(Refusal::Busy));
         }
-        if matches!(request, Request::FlushAll { .. })
-            && !self.worker.shared().config.access.flush_all
-        {
-            return Ok(Response::Refused(Refusal::FlushNotAllowed));
+        if let Some(refusal) = self.not_allowed(request) {
+            return Ok(Response::Refused(refusal));
         }
         if request.is_write() && self.store.room() == Room::None {
             return Ok(Response::Refused(Refusal::OutOfMemory));
@@ -392,10 +457,22 @@ impl Session {
         }
     }
 
+    /// What the configuration keeps clients from.
+    fn not_allowed(&self, request: &Request<'_>) -> Option<Refusal> {
+        let config = &self.worker.shared().config;
+        match request {
+            Request::FlushAll { .. } if !config.access.flush_all => Some(Refusal::FlushNotAllowed),
+            Request::Delete { timed: true, .. } if config.strict_delete => {
+                Some(Refusal::BadDeleteArguments)
+            }
+            _ => None,
+        }
+    }
+
     /// Sends what has come together, and lets other connections have their turn.
     async fn give_way(&mut self) -> io::Result<()> {
         self.commands_this_turn += 1;
-        if self.answers.ready.len() >= MAX_BATCH {
+        if self.answers.ready.len() >= self.batch {
             self.send().await?;
         } else if self.commands_this_turn >= self.worker.commands_per_turn() {
             self.metrics().yields.add(1);

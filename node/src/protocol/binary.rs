@@ -18,7 +18,7 @@ mod opcode;
 mod tests;
 
 use super::command::{Auth, Command, Parsed};
-use super::reply::Reply;
+use super::reply::{Reply, ShownCas};
 use super::request::{
     ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, Stats, Step, Steps, StoreMode,
 };
@@ -41,6 +41,7 @@ pub struct Form {
     pub opcode: Opcode,
     /// Sent back as it came.
     pub opaque: [u8; 4],
+    pub cas: ShownCas,
 }
 
 /// A command, as far as it must be there before anything can be said about it.
@@ -80,6 +81,7 @@ pub fn parse(input: &[u8], fits: impl Fn(usize, u64, usize) -> bool) -> Parsed<'
     let form = Form {
         opcode: Opcode(opcode),
         opaque: [body[4], body[5], body[6], body[7]],
+        cas: ShownCas::Cas,
     };
     let body_len = be_u32(&body) as usize;
     let Some(value_len) = body_len.checked_sub(extras_len + key_len) else {
@@ -151,6 +153,7 @@ impl<'a> Frame<'a> {
                 Request::Delete {
                     key: self.key,
                     cas: self.cas,
+                    timed: false,
                 }
             }
             Verb::Increment => self.arithmetic(Direction::Incr)?,
@@ -328,8 +331,8 @@ fn stats(key: &[u8]) -> Option<Control> {
         key if key.starts_with(b"reset") => Control::Stats(Stats::Reset),
         key if key.starts_with(b"settings") => Control::Stats(Stats::Settings),
         key if key.starts_with(b"detail dump") => Control::Stats(Stats::Detail),
-        key if key.starts_with(b"detail on") => Control::StatsDetail,
-        key if key.starts_with(b"detail off") => Control::StatsDetail,
+        key if key.starts_with(b"detail on") => Control::CountPrefixes(true),
+        key if key.starts_with(b"detail off") => Control::CountPrefixes(false),
         _ => return None,
     })
 }

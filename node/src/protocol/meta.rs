@@ -20,8 +20,10 @@ mod mistake;
 mod tests;
 
 use super::command::{Command, Parsed};
-use super::reply::Reply;
-use super::request::{ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, StoreMode};
+use super::reply::{Reply, ShownCas};
+use super::request::{
+    ANY_VERSION, Control, Direction, MAX_KEY_LEN, Request, StoreMode, VERSION_ZERO,
+};
 use super::response::Refusal;
 use super::text::{Arguments, CRLF, DATA_LEN_END, Words, number};
 use crate::store::item::Exptime;
@@ -42,6 +44,8 @@ pub struct Form<'a> {
     pub quiet: bool,
     /// The value is asked for.
     pub value: bool,
+    /// The cas, where the flags ask for it.
+    pub cas: ShownCas,
     /// The flags as they came.
     pub flags: &'a [u8],
 }
@@ -147,6 +151,7 @@ fn noop<'a>() -> Command<'a> {
         base64: false,
         quiet: false,
         value: false,
+        cas: ShownCas::Cas,
         flags: &[],
     };
     Command::Control {
@@ -173,6 +178,7 @@ fn debug<'a>(line: &Line<'a>, decoded: &'a mut Vec<u8>) -> Result<Command<'a>, F
         base64,
         quiet: false,
         value: false,
+        cas: ShownCas::Cas,
         flags: &[],
     };
     Ok(Command::Request {
@@ -231,7 +237,7 @@ fn without_data<'a>(
 fn delete<'a>(key: &'a [u8], flags: &Flags<'_>) -> Request<'a> {
     // No version has the cas 0, and whoever asks for it gets none.
     let cas = match flags.cas {
-        Some(ANY_VERSION) => u64::MAX,
+        Some(ANY_VERSION) => VERSION_ZERO,
         cas => cas.unwrap_or(ANY_VERSION),
     };
     if flags.invalidate {
@@ -241,7 +247,11 @@ fn delete<'a>(key: &'a [u8], flags: &Flags<'_>) -> Request<'a> {
             exptime: flags.exptime,
         }
     } else {
-        Request::Delete { key, cas }
+        Request::Delete {
+            key,
+            cas,
+            timed: false,
+        }
     }
 }
 

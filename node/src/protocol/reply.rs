@@ -10,6 +10,25 @@ use super::meta::{self, Form};
 use super::response::Response;
 use super::text::{self, mcrouter};
 
+/// What is said about the version of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownCas {
+    Nothing,
+    Cas,
+    /// 0, where clients are not to compare versions.
+    Zero,
+}
+
+impl ShownCas {
+    /// What is shown of `cas` where something is.
+    pub fn of(self, cas: u64) -> u64 {
+        match self {
+            Self::Cas => cas,
+            Self::Nothing | Self::Zero => 0,
+        }
+    }
+}
+
 /// How an answer is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
@@ -18,7 +37,7 @@ pub enum Reply<'a> {
     /// As a line.
     Line,
     /// As one of the items of a get, if there is one.
-    Value { with_cas: bool },
+    Value { cas: ShownCas },
     /// As the item, or the token of who is to store it, and `END`.
     Lease,
     /// As what there is to say about an item, and `END`.
@@ -35,17 +54,35 @@ impl<'a> Reply<'a> {
         if noreply { Self::None } else { Self::Line }
     }
 
+    /// The same, but every cas is shown as 0.
+    pub fn without_cas(self) -> Self {
+        match self {
+            Self::Value { cas: ShownCas::Cas } => Self::Value {
+                cas: ShownCas::Zero,
+            },
+            Self::Meta(form) => Self::Meta(Form {
+                cas: ShownCas::Zero,
+                ..form
+            }),
+            Self::Binary(form) => Self::Binary(binary::Form {
+                cas: ShownCas::Zero,
+                ..form
+            }),
+            reply => reply,
+        }
+    }
+
     /// Appends `response` to `out`. The answer may repeat the `key` it was asked for.
     pub fn compose(&self, key: &[u8], response: &Response, out: &mut BytesMut) {
         match (self, response) {
             (Self::None, _) => {}
             // Between the items of a get there is no room for an error: the item is missing.
             (Self::Value { .. }, Response::Refused(_)) => {}
-            (Self::Value { with_cas }, response) => text::compose(response, key, *with_cas, out),
-            (Self::Line, response) => text::compose(response, key, false, out),
+            (Self::Value { cas }, response) => text::compose(response, key, *cas, out),
+            (Self::Line, response) => text::compose(response, key, ShownCas::Nothing, out),
             // What goes wrong is said also to who is quiet, and as in the text protocol.
             (Self::Meta(_) | Self::Lease | Self::Metaget, Response::Refused(_)) => {
-                text::compose(response, key, false, out);
+                text::compose(response, key, ShownCas::Nothing, out);
             }
             (Self::Lease, response) => mcrouter::compose_lease(key, response, out),
             (Self::Metaget, response) => mcrouter::compose_metaget(key, response, out),
@@ -70,7 +107,7 @@ impl<'a> Reply<'a> {
             Self::Binary(form) => Reply::Binary(form),
             Self::Lease => Reply::Lease,
             Self::Metaget => Reply::Metaget,
-            Self::Value { with_cas } => Reply::Value { with_cas },
+            Self::Value { cas } => Reply::Value { cas },
             Self::Meta(form) => Reply::Meta(Form {
                 flags: text,
                 ..form

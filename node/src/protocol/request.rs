@@ -10,6 +10,11 @@ pub const MAX_KEY_LEN: usize = 250;
 /// Stands for whatever version there is, in place of a cas. No version has this cas.
 pub const ANY_VERSION: u64 = 0;
 
+/// No version will ever have this cas, ...
+const NO_VERSION: u64 = u64::MAX;
+/// ... nor this one, which stands for the 0 that a meta command names.
+pub(super) const VERSION_ZERO: u64 = u64::MAX - 1;
+
 /// A command that reads or changes items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -45,6 +50,8 @@ pub enum Request<'a> {
     Delete {
         key: &'a [u8],
         cas: u64,
+        /// With a time, which is forgotten.
+        timed: bool,
     },
     /// Marks an item as out of date: the next client that asks for it is told to replace it.
     Invalidate {
@@ -170,8 +177,8 @@ pub enum Control {
     Dump(Dump, bool),
     /// Shows what others do from now on.
     Watch(Topics),
-    /// `stats detail on` and `off`: there are no per-prefix statistics to switch.
-    StatsDetail,
+    /// Whether the statistics per prefix go on.
+    CountPrefixes(bool),
     Quit,
 }
 
@@ -288,7 +295,7 @@ impl<'a> Request<'a> {
                 data,
                 binary_key,
             },
-            Self::Delete { cas, .. } => Request::Delete { key, cas },
+            Self::Delete { cas, timed, .. } => Request::Delete { key, cas, timed },
             Self::Invalidate { cas, exptime, .. } => Request::Invalidate { key, cas, exptime },
             Self::Arithmetic {
                 direction,
@@ -308,6 +315,65 @@ impl<'a> Request<'a> {
             Self::Touch { exptime, .. } => Request::Touch { key, exptime },
             Self::FlushAll { delay } => Request::FlushAll { delay },
             Self::StoreTooLarge { mode, .. } => Request::StoreTooLarge { mode, key },
+        }
+    }
+
+    /// The same request to a server whose items have no cas that a client could name.
+    pub fn without_cas(self) -> Self {
+        // All versions are 0 then.
+        let named = |cas| match cas {
+            ANY_VERSION | VERSION_ZERO => ANY_VERSION,
+            _ => NO_VERSION,
+        };
+        match self {
+            Self::Store {
+                mode,
+                key,
+                flags,
+                exptime,
+                data,
+                binary_key,
+            } => Self::Store {
+                mode: match mode {
+                    // As memcached, which does not look at the cas here.
+                    StoreMode::Append(_) => StoreMode::Append(ANY_VERSION),
+                    StoreMode::Prepend(_) => StoreMode::Prepend(ANY_VERSION),
+                    StoreMode::Cas(_) => StoreMode::Cas(NO_VERSION),
+                    StoreMode::CasOrStale(_) => StoreMode::CasOrStale(NO_VERSION),
+                    mode => mode,
+                },
+                key,
+                flags,
+                exptime,
+                data,
+                binary_key,
+            },
+            Self::Delete { key, cas, timed } => Self::Delete {
+                key,
+                cas: named(cas),
+                timed,
+            },
+            Self::Invalidate { key, cas, exptime } => Self::Invalidate {
+                key,
+                cas: named(cas),
+                exptime,
+            },
+            Self::Arithmetic {
+                direction,
+                key,
+                delta,
+                cas,
+                initial,
+                steps,
+            } => Self::Arithmetic {
+                direction,
+                key,
+                delta,
+                cas: named(cas),
+                initial,
+                steps,
+            },
+            request => request,
         }
     }
 

@@ -32,9 +32,13 @@ pub enum Response {
     Version(&'static str),
     /// How clients may show who they are.
     Mechanisms,
+    /// What a client is to answer to show who it is.
+    Challenge(Vec<u8>),
     Authenticated,
     /// Names and values.
     Stats(Vec<(String, String)>),
+    /// The lines of `stats detail dump`.
+    Details(Vec<u8>),
     /// The statistics start anew.
     Reset,
     Refused(Refusal),

@@ -72,6 +72,10 @@ fn connections(shared: &Shared, totals: &Totals, lines: &mut Writer) {
     lines.put("total_connections", totals.connections_accepted);
     lines.put("rejected_connections", totals.connections_rejected);
     lines.put("accepting_conns", u8::from(accepting));
+    let pauses = shared.metrics.pauses.load(Ordering::Relaxed);
+    let paused = shared.metrics.paused_micros.load(Ordering::Relaxed);
+    lines.put("listen_disabled_num", pauses);
+    lines.put("time_in_listen_disabled_us", paused);
 }
 
 fn watching(shared: &Shared, lines: &mut Writer) {
@@ -94,7 +98,11 @@ fn items(shared: &Shared, totals: &Totals, lines: &mut Writer) {
     lines.put("bytes", store.estimated_bytes());
     lines.put("curr_items", store.estimated_items());
     lines.put("total_items", totals.sum(&STORING, Outcome::Stored));
-    lines.put("evictions", 0);
+    let counts = shared.metrics.store_since_reset(store.counts);
+    lines.put("get_expired", counts.found_expired);
+    lines.put("get_flushed", counts.found_flushed);
+    lines.put("evictions", counts.evicted);
+    lines.put("reclaimed", counts.reclaimed);
     tier(shared, &store, lines);
     disk(&store, lines);
 }
@@ -147,6 +155,7 @@ fn commands(totals: &Totals, lines: &mut Writer) {
     lines.put("cmd_set", stores.iter().sum::<u64>());
     lines.put("cmd_flush", totals.count(Op::FlushAll, Ok));
     lines.put("cmd_touch", touch_hits + touch_misses);
+    lines.put("cmd_meta", totals.meta_commands);
     lines.put("get_hits", get_hits);
     lines.put("get_misses", get_misses);
     lines.put("delete_misses", totals.count(Op::Delete, Miss));

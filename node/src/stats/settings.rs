@@ -8,6 +8,7 @@ use std::path::Path;
 use super::Lines;
 use crate::config::{Access, Config, Endpoint, Tls, VerifyClient};
 use crate::listener::Address;
+use crate::registry::Registry;
 use crate::server::Shared;
 use crate::store::StorageOptions;
 
@@ -16,11 +17,13 @@ pub(super) fn lines(shared: &Shared) -> Lines {
     let mut lines = Writer(Vec::new());
     lines.put("maxbytes", config.memory.as_u64());
     lines.put("maxconns", config.max_connections);
-    places(config, &shared.registry.listeners(), &mut lines);
+    places(config, &shared.registry, &mut lines);
     lines.put("evictions", "on");
     lines.put("num_threads", config.threads);
     lines.put("reqs_per_event", config.commands_per_turn);
-    lines.put("cas_enabled", "yes");
+    lines.put("stat_key_prefix", char::from(config.prefix_delimiter));
+    lines.put("detail_enabled", yes(shared.prefixes.are_counted()));
+    lines.put("cas_enabled", yes(config.cas));
     lines.put("tcp_backlog", config.backlog);
     access(&config.access, &mut lines);
     lines.put("item_size_max", config.storage.max_item_size);
@@ -31,6 +34,7 @@ pub(super) fn lines(shared: &Shared) -> Lines {
     );
     lines.put("watcher_logbuf_size", config.watcher_buffer);
     lines.put("track_sizes", "no");
+    lines.put("strict_delete", yes(config.strict_delete));
     lines.put("ssl_enabled", yes(config.tls.is_some()));
     if let Some(options) = &config.tls {
         tls(options, &mut lines);
@@ -48,11 +52,17 @@ impl Writer {
 }
 
 /// The ports are those that were got, where a free one was asked for.
-fn places(config: &Config, listening: &[Address], lines: &mut Writer) {
+fn places(config: &Config, registry: &Registry, lines: &mut Writer) {
+    let listening = registry.listeners();
     let tcp = |address: &Address| match address {
         Address::Tcp(addr) => Some(*addr),
-        Address::Unix(_) | Address::Unnamed => None,
+        Address::Udp(_) | Address::Unix(_) | Address::Unnamed => None,
     };
+    let datagrams = registry.datagram_places();
+    let udp_port = datagrams.iter().find_map(|address| match address {
+        Address::Udp(addr) => Some(addr.port()),
+        _ => None,
+    });
     let hosts: Vec<_> = listening
         .iter()
         .filter_map(tcp)
@@ -69,8 +79,7 @@ fn places(config: &Config, listening: &[Address], lines: &mut Writer) {
             .find_map(tcp)
             .map_or(0, |addr: SocketAddr| addr.port()),
     );
-    // UDP is not served.
-    lines.put("udpport", 0);
+    lines.put("udpport", udp_port.unwrap_or(0));
     lines.put(
         "inter",
         if hosts.is_empty() {

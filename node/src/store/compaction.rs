@@ -11,13 +11,17 @@ use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilt
 
 use crate::clock::{Clock, UnixSeconds};
 
+use super::dropped::Dropped;
 use super::liveness::Liveness;
 use super::record;
 
 /// Makes a filter for each compaction.
+#[derive(Clone)]
 pub(super) struct DropDead {
     pub clock: Arc<dyn Clock>,
     pub liveness: Arc<Liveness>,
+    /// Told what goes without being looked at.
+    pub dropped: Arc<Dropped>,
 }
 
 impl CompactionFilterFactory for DropDead {

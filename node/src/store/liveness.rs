@@ -9,6 +9,9 @@ use crate::clock::UnixSeconds;
 
 use super::item::Attributes;
 
+/// Above every cas.
+const EVERYTHING: u64 = u64::MAX;
+
 /// Everything written before a `flush_all` has a smaller cas than everything after it, so that one number
 /// says what is dead.
 #[derive(Debug, Default)]
@@ -35,15 +38,56 @@ impl Liveness {
         due != 0 && due <= now.0
     }
 
-    /// All records with a cas below `cas` are dead from now on, and nothing is pending any more.
+    /// All records with a cas below `cas` are dead from now on, and nothing is pending any more. A `cas` is never smaller
+    /// than the one before.
     pub(super) fn flush_below(&self, cas: u64) {
-        self.dead_below.fetch_max(cas, Ordering::AcqRel);
+        self.dead_below.store(cas, Ordering::Release);
         self.flush_due.store(0, Ordering::Release);
+    }
+
+    /// Everything that was or will be written before `until` is dead from now on. Ended by [`Self::flush_below`].
+    pub(super) fn flush_until(&self, until: UnixSeconds) {
+        self.dead_below.store(EVERYTHING, Ordering::Release);
+        self.flush_due.store(until.0, Ordering::Release);
+    }
+
+    /// Whether what is written now is dead.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.dead_below() == EVERYTHING
     }
 
     /// Everything written before `due` is dead from then on. Replaces what was pending.
     pub(super) fn flush_at(&self, due: UnixSeconds) {
         self.flush_due.store(due.0, Ordering::Release);
+    }
+}
+
+/// How often something was looked for and found dead, in memory; what the disk is asked for does not count. Apart from what
+/// every look-up reads, so that counting slows down nobody else.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct FoundDead {
+    expired: AtomicU64,
+    flushed: AtomicU64,
+}
+
+impl FoundDead {
+    #[cold]
+    pub(super) fn count(&self, item: Attributes, now: UnixSeconds) {
+        let counter = if item.expiry.has_passed(now) {
+            &self.expired
+        } else {
+            &self.flushed
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Relaxed)
     }
 }
 

@@ -14,7 +14,6 @@ use crate::clock::Clock;
 
 use super::compaction::DropDead;
 use super::directory::{Directory, DirectoryError};
-use super::liveness::Liveness;
 use super::rocks::Rocks;
 use super::{StorageOptions, StoreError};
 
@@ -41,16 +40,10 @@ pub(super) fn open_or_set_aside(
     options: &StorageOptions,
     disk_quota: u64,
     clock: &Arc<dyn Clock>,
-    liveness: &Arc<Liveness>,
+    filter: &DropDead,
 ) -> Result<(Rocks, Option<PathBuf>), OpenError> {
     let path = directory.database();
-    let open = || {
-        let filter = DropDead {
-            clock: Arc::clone(clock),
-            liveness: Arc::clone(liveness),
-        };
-        Rocks::open(&path, options, disk_quota, filter)
-    };
+    let open = || Rocks::open(&path, options, disk_quota, filter.clone());
     let failed = |source| OpenError::Database {
         path: path.clone(),
         source,

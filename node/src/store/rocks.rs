@@ -6,6 +6,7 @@
 mod table_file;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocksdb::event_listener::{BackgroundErrorStatus, DBBackgroundErrorReason, EventListener};
@@ -17,6 +18,7 @@ use rocksdb::{
 };
 
 use super::compaction::DropDead;
+use super::dropped::{Dropped, Listener};
 use super::quota;
 use super::{Durability, StorageOptions};
 pub(super) use table_file::TableFile;
@@ -104,6 +106,7 @@ pub(super) struct Rocks {
     block_cache: Cache,
     table_options: Options,
     memtable_size: usize,
+    dropped: Arc<Dropped>,
     failing: AtomicBool,
 }
 
@@ -115,6 +118,7 @@ impl Rocks {
         disk_quota: u64,
         filter: DropDead,
     ) -> Result<Self, rocksdb::Error> {
+        let dropped = Arc::clone(&filter.dropped);
         let block_cache = Cache::new_hyper_clock_cache(as_usize(options.block_cache_size), 0);
         let families = [
             ColumnFamilyDescriptor::new(
@@ -123,7 +127,9 @@ impl Rocks {
             ),
             ColumnFamilyDescriptor::new(MARKS, mark_options()),
         ];
-        let db = DB::open_cf_descriptors(&database_options(options, disk_quota), path, families)?;
+        let mut database = database_options(options, disk_quota);
+        database.add_event_listener(Listener(Arc::clone(&dropped)));
+        let db = DB::open_cf_descriptors(&database, path, families)?;
         let mut item_writes = WriteOptions::default();
         item_writes.disable_wal(options.durability == Durability::None);
         let mut mark_writes = WriteOptions::default();
@@ -138,6 +144,7 @@ impl Rocks {
             table_options: table_options(options, &block_cache),
             block_cache,
             memtable_size: as_usize(memtable_size(options, disk_quota)),
+            dropped,
             failing: AtomicBool::new(false),
         })
     }
@@ -249,6 +256,7 @@ impl Rocks {
 
     /// Has RocksDB drop the oldest table files when they take more than this.
     pub(super) fn limit_tables(&self, bytes: u64) -> Result<(), rocksdb::Error> {
+        self.dropped.note_limit(bytes);
         let fifo = format!("{{max_table_files_size={bytes};allow_compaction=true}}");
         self.db
             .set_options(&[("compaction_options_fifo", fifo.as_str())])
@@ -445,8 +453,9 @@ pub(super) fn test_database(path: &Path) -> Rocks {
         enable_ttl_compaction: true,
     };
     let filter = DropDead {
-        clock: std::sync::Arc::new(crate::clock::SystemClock),
-        liveness: std::sync::Arc::default(),
+        clock: Arc::new(crate::clock::SystemClock),
+        liveness: Arc::default(),
+        dropped: Arc::new(Dropped::new(1 << 30)),
     };
     Rocks::open(&path.join("items"), &options, 1 << 30, filter).expect("a new database")
 }

@@ -2,7 +2,11 @@
 
 use std::fs;
 
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+
 use crate::client::Client;
+use crate::frames;
 use crate::harness::{Node, wait_until};
 
 fn start_with_users(users: &str) -> (tempfile::TempDir, Node) {
@@ -161,4 +165,58 @@ fn a_hangup_does_not_end_the_node() {
     node.signal("HUP");
     wait_until("the signal has arrived", || node.log().contains("SIGHUP"));
     assert!(node.connect().ask("version").starts_with("VERSION"));
+}
+
+/// The answer to a binary command, as text.
+fn ask_binary(client: &mut Client, frame: &str) -> String {
+    client.send(&frames::request(frame, |text| text.as_bytes().to_vec()));
+    client.frame().expect("an answer")
+}
+
+fn digest(password: &str, challenge: &str) -> String {
+    let mut mac = Hmac::<Md5>::new_from_slice(password.as_bytes()).expect("a key");
+    mac.update(challenge.as_bytes());
+    let bytes = mac.finalize().into_bytes();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_user_may_show_to_know_the_password_without_sending_it() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let users = dir.path().join("users");
+    fs::write(&users, "petra:cached\n").expect("written");
+    let mut command = Node::command(&dir.path().join("db"), &["-S"]);
+    let node = Node::spawn(command.env("MEMCACHED_SASL_PWDB", &users));
+    let mut client = node.connect();
+    assert_eq!(
+        ask_binary(&mut client, "sasl_list"),
+        "sasl_list value=CRAM-MD5 PLAIN"
+    );
+    let refused = "sasl_step status=32 value=Auth failure.";
+    let mut last = String::new();
+    for (user, password, answer) in [
+        ("petra", "wrong", refused),
+        ("nobody", "cached", refused),
+        ("petra", "cached", "sasl_step value=Authenticated"),
+    ] {
+        let asked = ask_binary(&mut client, "sasl_auth key=CRAM-MD5");
+        let challenge = asked
+            .strip_prefix("sasl_auth status=33 value=")
+            .expect(&asked);
+        assert_ne!(challenge, last, "no challenge comes twice");
+        let proof = digest(password, challenge);
+        let step = format!("sasl_step key=CRAM-MD5 value={user} {proof}");
+        assert_eq!(ask_binary(&mut client, &step), answer);
+        if answer == refused {
+            // It was to be answered once.
+            let right = digest("cached", challenge);
+            let step = format!("sasl_step key=CRAM-MD5 value=petra {right}");
+            assert_eq!(ask_binary(&mut client, &step), refused);
+        }
+        last = challenge.to_owned();
+    }
+    assert_eq!(
+        ask_binary(&mut client, "get key=a"),
+        "get status=1 value=Not found"
+    );
 }

@@ -24,4 +24,6 @@ mod restarts;
 mod store;
 mod tls;
 mod transcripts;
+mod twins;
+mod udp;
 mod watching;

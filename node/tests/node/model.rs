@@ -195,7 +195,8 @@ impl Run {
                 assert_eq!(
                     self.ask(Request::Delete {
                         key: KEYS[key],
-                        cas: ANY_VERSION
+                        cas: ANY_VERSION,
+                        timed: false,
                     }),
                     expected
                 );

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use petra_node::clock::{Clock, UnixSeconds};
@@ -11,7 +12,7 @@ use petra_node::store::{
     Blocked, DirectoryError, DiskQuota, Durability, OpenError, StorageOptions, Store,
 };
 
-use crate::harness::wait_until;
+use crate::harness::{PATIENCE, wait_until};
 
 /// A clock that stands still until it is turned.
 #[derive(Debug)]
@@ -156,6 +157,11 @@ fn the_quota_is_kept_and_what_is_used_stays() {
         let bytes = bytes_in(dir.path());
         assert!(bytes <= 64 << 20, "{bytes} bytes in round {round}");
     }
+    let counts = store.figures().counts;
+    assert!(
+        counts.evicted > 10_000 && counts.reclaimed == 0,
+        "{counts:?}"
+    );
     // Nothing of this is in memory.
     let store = reopen(store, dir.path(), &clock);
     assert!(has(&store, "used", &clock));
@@ -185,10 +191,25 @@ fn what_has_expired_gives_its_space_back() {
         before,
         "nothing is dropped early"
     );
+    let (tell, told) = mpsc::channel();
+    store.on_drop(move |dropped| {
+        // Nobody listens any more when the test is over.
+        let _ = tell.send(dropped);
+    });
     clock.advance(100);
     store.drop_expired(clock.now());
     let after = store.figures().rocks.file_bytes;
     assert!(after < 8 << 20, "{after} bytes of {before}");
+    let dropped = told.recv_timeout(PATIENCE).expect("files are dropped");
+    assert!(
+        dropped.expired && dropped.files > 0 && dropped.records > 0,
+        "{dropped:?}"
+    );
+    let counts = store.figures().counts;
+    assert!(
+        counts.reclaimed >= dropped.records && counts.evicted == 0,
+        "{counts:?}"
+    );
     assert!(has(&store, "stays", &clock));
 }
 

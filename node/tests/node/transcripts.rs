@@ -70,6 +70,7 @@ transcripts! {
     pipelining
     set_add_replace
     stats
+    stats_detail
     touch
     version_verbosity_quit
 }

@@ -13,7 +13,7 @@ pub struct AccessFlags {
     /// File of users of the text protocol, a line user:password each; read again when it changes
     #[arg(short = 'Y', long, value_name = "FILE")]
     auth_file: Option<String>,
-    /// Users of the binary protocol log in with SASL PLAIN; MEMCACHED_SASL_PWDB names their file
+    /// Users of the binary protocol log in with SASL, PLAIN or CRAM-MD5; MEMCACHED_SASL_PWDB names their file
     #[arg(short = 'S', long)]
     enable_sasl: bool,
     /// Clients may stop the node with "shutdown"

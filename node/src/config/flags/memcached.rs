@@ -29,7 +29,7 @@ pub struct MemcachedFlags {
     #[arg(short = 'i', long)]
     pub license: bool,
     /// memcached's further options; may be given several times:
-    /// idle_timeout=SECONDS, [no_]maxconns_fast, watcher_logbuf_size=KIB,
+    /// idle_timeout=SECONDS, [no_]maxconns_fast, watcher_logbuf_size=KIB, [no_]strict_delete,
     /// ssl_chain_cert=FILE, ssl_key=FILE, ssl_ca_cert=FILE, ssl_verify_mode=0|1|2|3, ssl_min_version=2|3,
     /// ssl_session_cache, ssl_wbuf_size=KIB; those about slabs, LRU and hash table are ignored
     #[arg(short = 'o', long, value_name = "OPTION,...")]
@@ -38,9 +38,6 @@ pub struct MemcachedFlags {
     /// Ignored: what does not fit into memory is on the disk
     #[arg(short = 'M', long)]
     disable_evictions: bool,
-    /// Ignored: cas numbers are always there
-    #[arg(short = 'C', long)]
-    disable_cas: bool,
     /// Ignored: the system decides about its pages
     #[arg(short = 'L', long)]
     enable_largepages: bool,
@@ -50,9 +47,6 @@ pub struct MemcachedFlags {
     /// Ignored: there are no slabs
     #[arg(short = 'n', long, value_name = "BYTES")]
     slab_min_size: Option<String>,
-    /// Ignored: there are no statistics per key prefix
-    #[arg(short = 'D', value_name = "CHAR")]
-    prefix_delimiter: Option<String>,
     /// Ignored: items survive a restart in --db-path
     #[arg(short = 'e', long, value_name = "FILE")]
     memory_file: Option<String>,
@@ -70,7 +64,6 @@ impl MemcachedFlags {
                 "-M",
                 "what does not fit into memory is on the disk",
             ),
-            (self.disable_cas, "-C", "cas numbers are always there"),
             (
                 self.enable_largepages,
                 "-L",
@@ -82,11 +75,6 @@ impl MemcachedFlags {
                 "there are no slabs",
             ),
             (self.slab_min_size.is_some(), "-n", "there are no slabs"),
-            (
-                self.prefix_delimiter.is_some(),
-                "-D",
-                "there are no statistics per key prefix",
-            ),
             (
                 self.memory_file.is_some(),
                 "-e",

@@ -63,6 +63,15 @@ pub fn compose(form: Form, key: &[u8], response: &Response, out: &mut BytesMut) 
             }
             push(form, &Body::default(), out);
         }
+        Response::Details(lines) => {
+            let body = Body {
+                key: b"detailed",
+                value: lines,
+                ..Body::default()
+            };
+            push(form, &body, out);
+            push(form, &Body::default(), out);
+        }
         Response::Number(counter) if !quiet => {
             let body = Body {
                 cas: counter.cas,
@@ -97,7 +106,12 @@ fn success(response: &Response) -> Body<'_> {
             ..Body::default()
         },
         Response::Mechanisms => Body {
-            value: b"PLAIN",
+            value: b"CRAM-MD5 PLAIN",
+            ..Body::default()
+        },
+        Response::Challenge(challenge) => Body {
+            status: 0x21,
+            value: challenge,
             ..Body::default()
         },
         Response::Authenticated => Body {
@@ -174,7 +188,7 @@ fn push(form: Form, body: &Body<'_>, out: &mut BytesMut) {
     out.extend_from_slice(&body.status.to_be_bytes());
     out.extend_from_slice(&body_len.to_be_bytes());
     out.extend_from_slice(&form.opaque);
-    out.extend_from_slice(&body.cas.to_be_bytes());
+    out.extend_from_slice(&form.cas.of(body.cas).to_be_bytes());
     for part in [body.extras, body.key, body.value] {
         out.extend_from_slice(part);
     }

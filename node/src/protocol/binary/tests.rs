@@ -1,6 +1,7 @@
 //! What the parser makes of single frames. Answers on the wire are in the transcripts.
 
 use super::*;
+use crate::protocol::reply::ShownCas;
 
 fn parse_all(input: &[u8]) -> Parsed<'_> {
     parse(input, |_, _, len| len <= 100)
@@ -31,6 +32,7 @@ fn reply(opcode: u8) -> Reply<'static> {
     Reply::Binary(Form {
         opcode: Opcode(opcode),
         opaque: *b"opaq",
+        cas: ShownCas::Cas,
     })
 }
 
@@ -66,7 +68,8 @@ fn frames_become_requests() {
         request(&delete),
         Request::Delete {
             key: b"key",
-            cas: 9
+            cas: 9,
+            timed: false
         }
     );
     let touch = frame(0x1c, 0, b"\0\0\0\x01", b"key", b"");

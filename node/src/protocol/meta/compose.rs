@@ -16,7 +16,7 @@ use crate::store::item::Marks;
 pub fn compose(form: &Form<'_>, key: &[u8], response: &Response, out: &mut BytesMut) {
     match response {
         Response::MetaHit(hit) => return compose_hit(form, hit, out),
-        Response::Inspected(inspected) => return compose_inspected(inspected, out),
+        Response::Inspected(inspected) => return compose_inspected(form, inspected, out),
         Response::Number(counter) => return compose_counter(form, key, counter, out),
         _ => {}
     }
@@ -31,7 +31,7 @@ pub fn compose(form: &Form<'_>, key: &[u8], response: &Response, out: &mut Bytes
         match flag[0] {
             b'O' => push_opaque(flag, out),
             b'k' => push_key(key, form.base64, out),
-            b'c' if form.verb == Verb::Set => push_number(b'c', cas, out),
+            b'c' if form.verb == Verb::Set => push_number(b'c', form.cas.of(cas), out),
             _ => {}
         }
     }
@@ -68,7 +68,7 @@ fn compose_hit(form: &Form<'_>, hit: &MetaHit, out: &mut BytesMut) {
         match flag[0] {
             b's' => push_number(b's', item.data().len() as u64, out),
             b't' => push_ttl(hit.ttl, out),
-            b'c' => push_number(b'c', item.cas(), out),
+            b'c' => push_number(b'c', form.cas.of(item.cas()), out),
             b'f' => push_number(b'f', item.flags(), out),
             b'l' => push_number(b'l', hit.idle.into(), out),
             b'h' => push_number(b'h', hit.fetched.into(), out),
@@ -99,7 +99,7 @@ fn compose_counter(form: &Form<'_>, key: &[u8], counter: &Counter, out: &mut Byt
     for flag in Words::of(form.flags) {
         match flag[0] {
             b't' => push_ttl(counter.ttl, out),
-            b'c' => push_number(b'c', counter.cas, out),
+            b'c' => push_number(b'c', form.cas.of(counter.cas), out),
             b'O' => push_opaque(flag, out),
             b'k' => push_key(key, form.base64, out),
             _ => {}
@@ -113,7 +113,7 @@ fn compose_counter(form: &Form<'_>, key: &[u8], counter: &Counter, out: &mut Byt
 }
 
 /// `ME <key> <name>=<value>*`. There are no slab classes: all items are of the first.
-fn compose_inspected(inspected: &Inspected, out: &mut BytesMut) {
+fn compose_inspected(form: &Form<'_>, inspected: &Inspected, out: &mut BytesMut) {
     let item = &inspected.item;
     out.extend_from_slice(b"ME ");
     extend_with_key(item.key(), item.has(Marks::BINARY_KEY), out);
@@ -124,7 +124,7 @@ fn compose_inspected(inspected: &Inspected, out: &mut BytesMut) {
         out,
         " exp={exp} la={} cas={} fetch={} cls=1 size={}\r\n",
         inspected.idle,
-        item.cas(),
+        form.cas.of(item.cas()),
         if inspected.fetched { "yes" } else { "no" },
         inspected.size,
     );

@@ -3,6 +3,7 @@
 //! Owns their letters and their tokens. Every command knows all flags and ignores those that it has no use for, as
 //! memcached's do.
 
+use super::super::reply::ShownCas;
 use super::super::request::{Step, Steps};
 use super::super::response::Refusal;
 use super::super::text::{Words, number};
@@ -114,6 +115,7 @@ impl<'a> Flags<'a> {
             base64: self.base64,
             quiet: self.quiet,
             value: self.value,
+            cas: ShownCas::Cas,
             flags: self.text,
         }
     }

@@ -124,7 +124,8 @@ fn a_delete_of_no_version_deletes_none() {
             request,
             Request::Delete {
                 key: b"key",
-                cas: u64::MAX
+                cas: VERSION_ZERO,
+                timed: false
             }
         );
     });

@@ -21,6 +21,7 @@ pub(super) fn parse(words: &[&[u8]]) -> Result<Option<Control>, Refusal> {
         [b"refresh_certs", ..] => Control::RefreshCerts,
         [b"watch", ref topics @ ..] => Control::Watch(watched(topics)?),
         [b"lru_crawler", ref arguments @ ..] => crawler(arguments)?,
+        [b"lru", b"mode" | b"tune" | b"temp_ttl", _, ..] => Control::Tune,
         [b"slabs", b"automove", level] | [b"slabs", b"automove", level, _] => {
             number::unsigned(level).ok_or(Refusal::BadCommandLine)?;
             Control::Tune

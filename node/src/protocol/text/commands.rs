@@ -125,7 +125,8 @@ fn control_command<'a>(words: &[&'a [u8]]) -> ShortCommand<'a> {
         [b"version", ..] => Control::Version,
         [b"quit", ..] => Control::Quit,
         [b"stats"] => Control::Stats(Stats::General),
-        [b"stats", b"detail", b"on" | b"off", ..] => Control::StatsDetail,
+        [b"stats", b"detail", b"on", ..] => Control::CountPrefixes(true),
+        [b"stats", b"detail", b"off", ..] => Control::CountPrefixes(false),
         [b"stats", b"detail", b"dump", ..] => Control::Stats(Stats::Detail),
         [b"stats", b"detail", ..] => return Err(Refusal::BadStatsDetail),
         [b"stats", group, ..] => Control::Stats(stats_group(group)?),
@@ -170,7 +171,7 @@ fn gats<'a>(line: &'a [u8], exptime: &[u8], with_cas: bool) -> ShortCommand<'a> 
 }
 
 /// mcrouter passes the time on that a client names, and memcached of old did not add before it. Neither is done here: the
-/// time is looked at and forgotten.
+/// time is looked at and forgotten, or refused where deletes are strict.
 fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request<'a>, Refusal> {
     let time = match options {
         [] => None,
@@ -185,6 +186,8 @@ fn delete<'a>(key: &'a [u8], options: &[&[u8]], noreply: bool) -> Result<Request
     Ok(Request::Delete {
         key: checked_key(key)?,
         cas: ANY_VERSION,
+        // memcached takes no other.
+        timed: time.is_some_and(|time| *time != b"0"),
     })
 }
 

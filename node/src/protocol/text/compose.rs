@@ -6,21 +6,22 @@ use std::fmt::Write;
 
 use bytes::BytesMut;
 
+use super::super::reply::ShownCas;
 use super::super::response::{Refusal, Response};
 
 /// Closes the answer to a get.
 pub const END: &[u8] = b"END\r\n";
 
 /// Appends `response` to `out`. A hit repeats the `key` it was asked for.
-pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesMut) {
+pub fn compose(response: &Response, key: &[u8], cas: ShownCas, out: &mut BytesMut) {
     let line: &[u8] = match response {
         Response::Hit(item) => {
             out.extend_from_slice(b"VALUE ");
             out.extend_from_slice(key);
             push_number(b' ', item.flags(), out);
             push_number(b' ', item.data().len() as u64, out);
-            if with_cas {
-                push_number(b' ', item.cas(), out);
+            if cas != ShownCas::Nothing {
+                push_number(b' ', cas.of(item.cas()), out);
             }
             out.extend_from_slice(b"\r\n");
             out.extend_from_slice(item.data());
@@ -36,6 +37,7 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
         | Response::MetaHit(_)
         | Response::Inspected(_)
         | Response::Mechanisms
+        | Response::Challenge(_)
         | Response::Authenticated => b"",
         Response::Stored { .. } => b"STORED\r\n",
         Response::NotStored => b"NOT_STORED\r\n",
@@ -57,6 +59,7 @@ pub fn compose(response: &Response, key: &[u8], with_cas: bool, out: &mut BytesM
             }
             END
         }
+        Response::Details(lines) => lines,
         Response::Refused(refusal) => refusal_line(*refusal),
     };
     out.extend_from_slice(line);

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use bytes::BytesMut;
 
+use super::super::reply::ShownCas;
 use super::super::response::{Inspected, Response};
 use super::{END, compose};
 
@@ -20,7 +21,7 @@ pub(crate) fn compose_lease(key: &[u8], response: &Response, out: &mut BytesMut)
         // Writing into memory cannot fail.
         let _ = write!(out, " {} 0 0\r\n\r\n", token.unwrap_or(WAIT));
     } else {
-        compose(response, key, false, out);
+        compose(response, key, ShownCas::Nothing, out);
     }
     out.extend_from_slice(END);
 }

@@ -58,6 +58,7 @@ fn commands_become_requests() {
             Request::Delete {
                 key: b"key",
                 cas: ANY_VERSION,
+                timed: false,
             },
         ),
         (
@@ -65,6 +66,7 @@ fn commands_become_requests() {
             Request::Delete {
                 key: b"key",
                 cas: ANY_VERSION,
+                timed: false,
             },
         ),
         (

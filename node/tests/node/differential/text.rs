@@ -37,8 +37,11 @@ pub(super) fn timed(round: &mut Round) -> Vec<u8> {
         }
         _ => {
             let (key, exptime) = (round.key(), round.random.of(&SHORT_OR_LONG));
-            let flag = round.random.of(&["T", "N", "R"]);
-            format!("mg {key} v c h {flag}{exptime}").into_bytes()
+            match round.random.of(&["T", "N", "R"]) {
+                // Far from what may pass meanwhile.
+                "R" => format!("mg {key} v c h R50").into_bytes(),
+                flag => format!("mg {key} v c h {flag}{exptime}").into_bytes(),
+            }
         }
     };
     end(round, line)
