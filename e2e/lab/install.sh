@@ -27,6 +27,7 @@ procps                       listing processes, and sysctl
 util-linux                   namespaces of the machines
 busybox-static               the tools image
 memcached                    the judge of what nodes answer; behind the stand-in for mcrouter
+prometheus                   scraping the lab, for the dashboard and the alerts
 buildah                      checking the Dockerfiles
 mmdebstrap                   the base image for that check
 '
