@@ -112,7 +112,7 @@ upgrade() {
   install_chart "$1"
   if [ "$(has_field)" = yes ]; then echo "ok      an upgrade of the chart upgrades the CRD"
   else echo "FAILED  the CRD is still the older chart's"; failures=1; fi
-  if helm --kubeconfig "$1" test petracache --namespace petracache-system --logs; then echo "ok      helm test"
+  if helm --kubeconfig "$1" test petracache --namespace petracache-system; then echo "ok      helm test"
   else echo "FAILED  helm test"; failures=1; fi
 }
 has_field() {
