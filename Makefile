@@ -4,7 +4,7 @@ export PETRA_CACHE ?= $(HOME)/.cache/petracache
 export CARGO_TARGET_DIR ?= $(PETRA_CACHE)/cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-code test-wire test-cluster fuzz bench lint format advisories images crds golden
+.PHONY: help demo demo-down test test-code test-wire test-cluster scale-test fuzz bench lint format advisories images crds golden
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' | column -t -s'|'
@@ -29,6 +29,9 @@ test-cluster: ## chart, image and cluster tests only
 
 fuzz: ## look for bytes that break the node (TARGET=connection SECONDS=300; all targets, 300 s each)
 	@node/fuzz/run.sh --seconds $(or $(SECONDS),300) $(TARGET)
+
+scale-test: ## the operator with a thousand PetraClusters of fake nodes (ARGS="--clusters 100" for fewer)
+	@e2e/scale.sh $(ARGS)
 
 bench: ## measure a node side by side with memcached (ARGS="--case NAME --seconds 5 --rounds 3" for one case)
 	@e2e/bench.sh $(ARGS)

@@ -1,13 +1,41 @@
 #!/usr/bin/env bash
-# Tests of the chart that need no cluster: lint, schema, and what it renders.
+# Tests of the chart: lint, schema, what it renders, and what an API server says to that.
 #
-#   chart.sh          check
-#   chart.sh update   write the golden renders again
+#   chart.sh                      what needs no cluster
+#   chart.sh update               write the golden renders and manifests/ again
+#   chart.sh validate KUBECONFIG  let an API server judge everything that is rendered, without making it
+#   chart.sh upgrade KUBECONFIG   install an older chart, then this one, and run its test
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 CHART=$ROOT/charts/petracache
 GOLDEN=$ROOT/charts/golden
+MANIFEST=$ROOT/manifests/operator.yaml
 failures=0
+
+main() {
+  case ${1:-} in
+    '') check ;;
+    update) UPDATE=yes; check ;;
+    validate) validate "$2" ;;
+    upgrade) upgrade "$2" ;;
+    *) sed -n '2,8p' "$0"; exit 2 ;;
+  esac
+  exit "$failures"
+}
+
+check() {
+  helm lint --strict "$CHART" 2>&1 | { grep -v 'found symbolic link' || true; }
+  render default
+  render one-namespace --set watchNamespace=cache --set region=ankara
+  render images --set image.tag=dev,image.pullPolicy=Never --set defaultImages.node=n:1,defaultImages.router=r:1
+  render monitoring --set monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboard=true
+  manifest
+  metrics_exist
+  refused replica --set replica=3
+  refused pullPolicy --set image.pullPolicy=Sometimes
+  refused region --set region=Not_A_Label
+  holds_crd
+}
 
 template() { helm template petracache "$CHART" --namespace petracache-system "$@"; }
 
@@ -18,6 +46,78 @@ render() {
   [ "${UPDATE:-}" != yes ] || { mkdir -p "$GOLDEN"; printf '%s\n' "$now" > "$golden"; }
   if diff -u "$golden" <(printf '%s\n' "$now"); then echo "ok      render $name"
   else echo "FAILED  render $name: if the change is meant, run \`make golden\` and commit the diff"; failures=1; fi
+}
+
+# manifests/operator.yaml: the same without helm.
+manifest() {
+  local now; now=$(static)
+  [ "${UPDATE:-}" != yes ] || { mkdir -p "$(dirname "$MANIFEST")"; printf '%s\n' "$now" > "$MANIFEST"; }
+  if diff -u "$MANIFEST" <(printf '%s\n' "$now"); then echo "ok      manifests/operator.yaml"
+  else echo "FAILED  manifests/operator.yaml: if the change is meant, run \`make golden\` and commit the diff"; failures=1; fi
+}
+static() {
+  cat <<'Y'
+# The operator for people without helm, generated from charts/petracache by `make golden`:
+#   kubectl apply --server-side -f crds/ -f manifests/
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: petracache-system
+  labels: {pod-security.kubernetes.io/enforce: restricted}
+Y
+  template --set crds.install=false --skip-tests 2>/dev/null |
+    sed -e '/helm.sh\/chart:/d' -e 's/managed-by: Helm/managed-by: kubectl/'
+}
+
+# validate KUBECONFIG: everything that is rendered, as the API server of KUBECONFIG sees it: no unknown field, no wrong type,
+# no broken rule. It does not know the Prometheus operator's kinds.
+validate() {
+  local file
+  kube=("kubectl" "--kubeconfig" "$1")
+  namespaces petracache-system cache
+  judged "the CRD" "$ROOT/crds/petraclusters.petracache.io.yaml"
+  for file in "$GOLDEN"/*.yaml "$MANIFEST" "$ROOT"/operator/examples/*.yaml "$ROOT"/operator/tests/golden/*/objects.yaml; do
+    judged "${file#"$ROOT"/}" "$file"
+  done
+}
+namespaces() {
+  local name
+  for name; do
+    "${kube[@]}" get namespace "$name" > /dev/null 2>&1 || "${kube[@]}" create namespace "$name"
+  done
+}
+judged() { # NAME FILE
+  local said
+  if said=$(known_kinds "$2" | "${kube[@]}" apply --server-side --force-conflicts --dry-run=server --validate=strict -f - 2>&1)
+  then echo "ok      valid for the API server: $1"
+  else echo "FAILED  $1: $said"; failures=1; fi
+}
+# The documents of a file, without kinds that only a cluster with the Prometheus operator has.
+known_kinds() { awk -v RS='---\n' -v ORS='---\n' '!/monitoring.coreos.com/' "$1"; }
+
+# upgrade KUBECONFIG: the CRD of an older chart, which lacks a field, becomes that of this chart; then `helm test`.
+upgrade() {
+  local old=$PETRA_CACHE/out/old-chart
+  kube=("kubectl" "--kubeconfig" "$1")
+  namespaces petracache-system
+  # The operator and its test pass the strictest of the Pod Security Standards.
+  "${kube[@]}" label --overwrite namespace petracache-system pod-security.kubernetes.io/enforce=restricted
+  rm -rf "$old"; mkdir -p "$old"
+  cp -rL "$CHART/." "$old"
+  "${kube[@]}" create --dry-run=client -o json -f "$ROOT/crds" |
+    jq 'del(.spec.versions[].schema.openAPIV3Schema.properties.spec.properties.paused)' > "$old/files/petraclusters.petracache.io.yaml"
+  sed -i 's/^version: .*/version: 0.0.1/' "$old/Chart.yaml"
+  install_chart "$1" "$old"
+  [ "$(has_field)" = no ] || { echo "FAILED  the older chart has the field already"; failures=1; }
+  install_chart "$1"
+  if [ "$(has_field)" = yes ]; then echo "ok      an upgrade of the chart upgrades the CRD"
+  else echo "FAILED  the CRD is still the older chart's"; failures=1; fi
+  if helm --kubeconfig "$1" test petracache --namespace petracache-system; then echo "ok      helm test"
+  else echo "FAILED  helm test"; failures=1; fi
+}
+has_field() {
+  "${kube[@]}" get crd petraclusters.petracache.io -o json |
+    jq -r 'if .spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.paused then "yes" else "no" end'
 }
 
 # refused WORDS [helm arguments]: values that the schema must not accept, with a message that has WORDS.
@@ -46,15 +146,4 @@ metrics_exist() {
   else echo "FAILED  nobody exports$missing"; failures=1; fi
 }
 
-[ "${1:-}" != update ] || UPDATE=yes
-helm lint --strict "$CHART" 2>&1 | { grep -v 'found symbolic link' || true; }
-render default
-render one-namespace --set watchNamespace=cache --set region=ankara
-render images --set image.tag=dev,image.pullPolicy=Never --set defaultImages.node=n:1,defaultImages.router=r:1
-render monitoring --set monitoring.podMonitors=true,monitoring.rules=true,monitoring.dashboard=true
-metrics_exist
-refused replica --set replica=3
-refused pullPolicy --set image.pullPolicy=Sometimes
-refused region --set region=Not_A_Label
-holds_crd
-exit $failures
+main "$@"

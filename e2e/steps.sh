@@ -54,9 +54,9 @@ lab() { "$ROOT/e2e/lab/lab" "$@"; }
 # chooses the features of dependencies by what is selected, and another choice is another ten minutes of RocksDB.
 build_programs() { (cd "$ROOT" && cargo build --release --locked --workspace --bins); }
 
-# install_chart KUBECONFIG: the operator, from the chart in this tree and the images of this machine.
+# install_chart KUBECONFIG [CHART]: the operator, from the chart in this tree and the images of this machine.
 install_chart() {
-  helm --kubeconfig "$1" upgrade --install petracache "$ROOT/charts/petracache" \
+  helm --kubeconfig "$1" upgrade --install petracache "${2:-$ROOT/charts/petracache}" \
     --namespace petracache-system --create-namespace --wait --timeout 120s \
     --set image.tag=dev,image.pullPolicy=Never \
     --set defaultImages.node=docker.io/petracache/node:dev \

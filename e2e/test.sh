@@ -75,9 +75,14 @@ cluster() {
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
   export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
-  step "Installing the chart" install_chart "$PETRA_E2E_KUBECONFIG"
+  step "Installing the chart over an older one" "$ROOT/e2e/chart.sh" upgrade "$PETRA_E2E_KUBECONFIG"
+  step "What the API server says to everything that is rendered" "$ROOT/e2e/chart.sh" validate "$PETRA_E2E_KUBECONFIG"
+  step "Dashboard and alerts on Debian's Prometheus" "$ROOT/e2e/monitoring.sh" "$PETRA_E2E_KUBECONFIG"
   step "Cluster tests" cluster_tests
   step "Fault tests" fault_tests
+  # `make scale-test` has a thousand; this one shows that it works, on a machine that may be busy.
+  step "Thirty PetraClusters of fake nodes" "$ROOT/e2e/scale.sh" \
+    --clusters 30 --edits 30 --idle-seconds 5 --max-edit-seconds 10 --max-idle-percent 20
 }
 
 # finish STATUS: whatever happened, the local Kubernetes ends; a failure leaves what to look at.

@@ -28,6 +28,7 @@ util-linux                   namespaces of the machines
 busybox-static               the tools image
 e2fsprogs                    a disk that loses its power
 memcached                    the judge of what nodes answer; behind the stand-in for mcrouter
+prometheus                   scraping the lab, for the dashboard and the alerts
 buildah                      checking the Dockerfiles
 mmdebstrap                   the base image for that check
 '

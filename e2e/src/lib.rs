@@ -12,9 +12,11 @@
 //! no test can ever run against somebody's real cluster by accident.
 
 pub mod dump;
+pub mod fake_machine;
 pub mod fixture;
 pub mod memcached;
 pub mod namespace;
+pub mod operator_process;
 pub mod stand_in;
 pub mod wait;
 

@@ -58,7 +58,12 @@ fn out() -> PathBuf {
     )
 }
 
-async fn create(client: &Client, name: &str) -> anyhow::Result<String> {
+/// Makes a namespace whose name begins with `name`.
+///
+/// # Errors
+///
+/// What the API server has against it.
+pub async fn create(client: &Client, name: &str) -> anyhow::Result<String> {
     // Two runs on one lab must not meet: the process id tells them apart.
     let namespace = format!("{name}-{}", std::process::id());
     let object = serde_json::from_value(serde_json::json!({

@@ -30,6 +30,7 @@ use plan::Plan;
 use routers::{RouterPod, Routers};
 use status::{Outcome, View};
 use validate::Settings;
+use volumes::Growth;
 
 pub mod apply;
 pub mod build;
@@ -41,6 +42,7 @@ pub mod routers;
 pub mod run;
 pub mod status;
 pub mod validate;
+pub mod volumes;
 
 /// Something is under way that no watch announces: what routers run, and how the kubelet gets on.
 const SOON: Duration = Duration::from_secs(1);
@@ -100,8 +102,8 @@ impl Context {
     /// A context that remembers nothing.
     pub fn new(client: Client, settings: Settings, stores: Stores, metrics: Metrics) -> Self {
         Self {
-            applier: Applier::new(client.clone(), metrics.clone()),
-            events: Events::new(client.clone(), metrics.clone()),
+            applier: Applier::new(client.clone()),
+            events: Events::new(client.clone()),
             routers: Routers::default(),
             written_status: Mutex::default(),
             client,
@@ -126,6 +128,7 @@ pub async fn reconcile(
         return Ok(Action::await_change());
     }
     let started = Instant::now();
+    context.metrics.begin_reconcile();
     let result = reconcile_steps(&cluster, &context).await;
     context
         .metrics
@@ -138,7 +141,7 @@ async fn reconcile_steps(
     context: &Context,
 ) -> Result<Action, ReconcileError> {
     let mut clock = StepClock::new(&context.metrics);
-    let observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    let mut observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
     clock.ended("look");
     let previous = latest_status(cluster, context);
     let now = Timestamp::now();
@@ -152,6 +155,9 @@ async fn reconcile_steps(
             return Ok(Action::requeue(SETTLED));
         }
     };
+    if !plan.cluster.paused {
+        observed.growing = volumes::grow(&context.client, &plan, &observed).await;
+    }
     let view = View {
         cluster: &plan.cluster,
         layouts: &plan.layouts,
@@ -275,7 +281,6 @@ async fn tend_routers(cluster: &PetraCluster, plan: &Plan, context: &Context, ob
             let Some(value) = context.routers.nudge(router, &hash, now) else {
                 continue;
             };
-            context.metrics.count_write("Pod", "patch");
             let patched =
                 routers::announce(context.client.clone(), namespace, &router.name, &value).await;
             if let Err(error) = patched {
@@ -285,7 +290,6 @@ async fn tend_routers(cluster: &PetraCluster, plan: &Plan, context: &Context, ob
         let Some(router) = context.routers.overdue(&routers, &hash, now) else {
             continue;
         };
-        context.metrics.count_write("Pod", "delete");
         match routers::replace(context.client.clone(), namespace, router).await {
             Ok(()) => context.events.router_replaced(cluster, &router.name).await,
             Err(error) => {
@@ -309,7 +313,8 @@ fn next_look(
             .filter(|router| router.region == region.region);
         routers.any(|router| router.may_lag_behind(&hash))
     });
-    if busy || stale {
+    let grows = |growth: &Growth| matches!(growth, Growth::UnderWay(_));
+    if busy || stale || observed.growing.values().any(grows) {
         SOON
     } else if let Some(due) = plan.due {
         due.clamp(SOON, LATER)
@@ -345,7 +350,6 @@ async fn write_status(
     let written = api
         .patch_status(&name, &parameters, &Patch::Apply(&patch))
         .await;
-    context.metrics.count_write("PetraCluster", "status");
     match written {
         Ok(written) => {
             let entry = Written {

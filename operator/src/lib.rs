@@ -18,6 +18,8 @@
 //! - Of several operators one writes. What it knows is in the API server, so that another goes on where it stopped.
 
 pub mod admin;
+pub mod api_requests;
+pub mod check;
 pub mod controller;
 pub mod crd;
 pub mod explain;

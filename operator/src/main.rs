@@ -7,14 +7,16 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kube::{Client, CustomResourceExt};
+use kube::client::ClientBuilder;
+use kube::{Client, Config, CustomResourceExt};
+use petra_operator::api_requests::CountRequests;
 use petra_operator::controller::run;
 use petra_operator::controller::validate::Settings;
 use petra_operator::crd::PetraCluster;
 use petra_operator::leader::Leader;
 use petra_operator::metrics::Metrics;
-use petra_operator::{admin, explain, input, render};
-use petra_routing::Config;
+use petra_operator::{admin, check, explain, input, render};
+use petra_routing::Config as RouterConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -32,6 +34,10 @@ struct Cli {
 enum Command {
     /// Watch PetraClusters and do what they say, until SIGTERM.
     Run(Run),
+    /// Say whether the installation works: the API server knows PetraClusters, and an operator leads.
+    ///
+    /// For a pod beside the operator, with its service account; `helm test` runs it.
+    Check(Check),
     /// Print the CustomResourceDefinition of PetraCluster as YAML.
     ///
     /// Example: petra-operator crd | kubectl apply --server-side -f -
@@ -104,6 +110,16 @@ struct Run {
 }
 
 #[derive(Args)]
+struct Check {
+    /// The Lease of the operator's own namespace that the leader holds.
+    #[arg(long, env = "PETRA_LEASE", value_name = "NAME")]
+    lease: String,
+    /// The namespace that the operator watches; all of them when missing.
+    #[arg(long, env = "PETRA_NAMESPACE", value_name = "NAMESPACE")]
+    namespace: Option<String>,
+}
+
+#[derive(Args)]
 struct Render {
     /// YAML or JSON file with one PetraCluster, among other objects or by itself; - is standard input.
     #[arg(short, long, value_name = "FILE")]
@@ -173,6 +189,7 @@ fn main() -> ExitCode {
 fn act(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(arguments) => run_operator(arguments),
+        Command::Check(arguments) => check_installation(arguments),
         Command::Crd => print(&serde_saphyr::to_string(&PetraCluster::crd())?),
         Command::Render(arguments) => render_file(arguments),
         Command::Explain(arguments) => explain_key(arguments),
@@ -195,13 +212,13 @@ async fn run_operator(arguments: Run) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    let client = Client::try_default()
-        .await
-        .context("no Kubernetes cluster is configured: set KUBECONFIG, or run inside a pod with a service account")?;
+    let metrics = Metrics::new()?;
+    let client = ClientBuilder::try_from(configured().await?)?
+        .with_layer(&CountRequests(metrics.clone()))
+        .build();
     let listener = TcpListener::bind(arguments.listen_addr)
         .await
         .with_context(|| format!("cannot listen on {} (--listen-addr)", arguments.listen_addr))?;
-    let metrics = Metrics::new()?;
     let (ready, is_ready) = watch::channel(false);
     let (stop, stopped) = watch::channel(());
     let stopping = |mut stopped: watch::Receiver<()>| async move {
@@ -252,6 +269,23 @@ async fn run_operator(arguments: Run) -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::main]
+async fn check_installation(arguments: Check) -> anyhow::Result<()> {
+    let client = Client::try_from(configured().await?)?;
+    let working = check::check(client, &arguments.lease, arguments.namespace.as_deref()).await?;
+    print(&format!(
+        "{} leads; there are {} PetraClusters\n",
+        working.leader, working.clusters
+    ))
+}
+
+/// The Kubernetes cluster that this process belongs to, or that KUBECONFIG names.
+async fn configured() -> anyhow::Result<Config> {
+    Config::infer()
+        .await
+        .context("no Kubernetes cluster is configured: set KUBECONFIG, or run inside a pod with a service account")
+}
+
 fn render_file(arguments: Render) -> anyhow::Result<()> {
     let cluster = input::read(&read(&arguments.file)?)?;
     let objects = render::objects(&cluster, &settings(arguments.place, arguments.images))?;
@@ -263,7 +297,7 @@ fn render_file(arguments: Render) -> anyhow::Result<()> {
 
 fn explain_key(arguments: Explain) -> anyhow::Result<()> {
     let config = match (&arguments.config, &arguments.file) {
-        (Some(path), _) => Config::from_json(&read(path)?)?,
+        (Some(path), _) => RouterConfig::from_json(&read(path)?)?,
         (None, Some(path)) => {
             let cluster = input::read(&read(path)?)?;
             let settings = Settings {

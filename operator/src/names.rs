@@ -14,11 +14,18 @@ pub const MEMCACHED_PORT: i32 = 11211;
 /// Port on which nodes answer `/health`, `/ready` and `/metrics`.
 pub const ADMIN_PORT: i32 = 9090;
 
+/// Name of a node's volume, which begins the names of claims.
+pub const VOLUME: &str = "data";
+
 /// The one key of a region's `ConfigMap`.
 pub const CONFIG_KEY: &str = "mcrouter.json";
 
 /// On a router pod: the configuration that it should run. Changing it makes the kubelet deliver the `ConfigMap` at once.
 pub const CONFIG_HASH_ANNOTATION: &str = "petracache.io/config-hash";
+
+/// On every object that the operator makes: digest of what was applied. An operator that starts compares it with what it
+/// wants, and need not apply everything again.
+pub const APPLIED_ANNOTATION: &str = "petracache.io/applied";
 
 /// Label that holds the region's name.
 pub const REGION_LABEL: &str = "petracache.io/region";

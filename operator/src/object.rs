@@ -130,6 +130,22 @@ pub fn content_digest(object: &Value) -> ContentDigest {
     Md5::digest(object.to_string().as_bytes()).into()
 }
 
+/// Whether everything that `wanted` says is so in `live`, which may say more: the API server fills in defaults, and others
+/// add what is theirs. A quantity that the API server writes differently counts as a difference.
+pub fn is_within(wanted: &Value, live: &Value) -> bool {
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => {
+            let holds = |(name, value)| live.get(name).is_some_and(|live| is_within(value, live));
+            wanted.iter().all(holds)
+        }
+        (Value::Array(wanted), Value::Array(live)) => {
+            let holds = |(wanted, live)| is_within(wanted, live);
+            wanted.len() == live.len() && wanted.iter().zip(live).all(holds)
+        }
+        (wanted, live) => wanted == live,
+    }
+}
+
 /// Whether resource version `seen` is older than `written`: what is seen is from before our own write.
 pub fn is_older(seen: Option<&str>, written: Option<&str>) -> bool {
     let number = |version: Option<&str>| version.and_then(|version| version.parse::<u64>().ok());
@@ -155,6 +171,30 @@ mod tests {
                 content_digest(&later),
                 "{pointer}"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_there_may_say_more_but_nothing_else() {
+        let wanted = json!({"spec": {"replicas": 3, "ports": [{"port": 1}]}});
+        let table = [
+            (
+                json!({"spec": {"replicas": 3, "ports": [{"port": 1, "protocol": "TCP"}]}, "status": {}}),
+                true,
+            ),
+            (
+                json!({"spec": {"replicas": 2, "ports": [{"port": 1}]}}),
+                false,
+            ),
+            (json!({"spec": {"ports": [{"port": 1}]}}), false),
+            (
+                json!({"spec": {"replicas": 3, "ports": [{"port": 1}, {"port": 2}]}}),
+                false,
+            ),
+            (json!({"spec": {"replicas": 3, "ports": []}}), false),
+        ];
+        for (live, within) in table {
+            assert_eq!(is_within(&wanted, &live), within, "{live}");
         }
     }
 

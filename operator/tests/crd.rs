@@ -38,9 +38,11 @@ fn the_definition_can_be_applied_from_the_client_side_too() {
 #[test]
 fn every_field_that_is_ours_is_documented() {
     let crd = serde_json::to_value(PetraCluster::crd()).unwrap();
-    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let fields = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let mut missing = Vec::new();
-    undocumented("spec", spec, &mut missing);
+    for part in ["spec", "status"] {
+        undocumented(part, &fields[part], &mut missing);
+    }
     assert_eq!(missing, Vec::<String>::new());
 }
 

@@ -23,3 +23,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "petracache.roleKind" -}}
 {{- if .Values.watchNamespace }}Role{{ else }}ClusterRole{{ end }}
 {{- end }}
+
+{{- define "petracache.image" -}}
+{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- end }}

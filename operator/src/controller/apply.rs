@@ -2,7 +2,8 @@
 //!
 //! Nothing is written when nothing changed. The API server fills in defaults and rewrites quantities, so what is wanted
 //! never looks like what is there. Instead it is remembered what was wanted at the last write and what the API server made of it:
-//! while both are still so, there is nothing to do.
+//! while both are still so, there is nothing to do. An operator that has just started remembers nothing: it takes an object for
+//! written when that carries the digest of what is wanted, and still says all of it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
+use serde_json::Value;
 
 use super::dereference::{LiveObject, Observed, controller_of};
-use crate::metrics::Metrics;
-use crate::names::{MANAGER, OURS};
-use crate::object::{ContentDigest, Kind, ObjectKey, Wanted, content_digest, is_older};
+use crate::names::{APPLIED_ANNOTATION, MANAGER, OURS};
+use crate::object::{ContentDigest, Kind, ObjectKey, Wanted, content_digest, is_older, is_within};
 
 /// Why an object is not as it shall be.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +62,6 @@ pub struct Applied {
 /// Applies objects and remembers how that ended.
 pub struct Applier {
     client: Client,
-    metrics: Metrics,
     memory: Mutex<HashMap<(String, ObjectKey), Remembered>>,
 }
 
@@ -70,6 +70,17 @@ struct Remembered {
     wanted: ContentDigest,
     live: ContentDigest,
     resource_version: Option<String>,
+}
+
+impl Remembered {
+    /// What an earlier operator wrote.
+    fn of(wanted: ContentDigest, live: &LiveObject) -> Self {
+        Self {
+            wanted,
+            live: live.digest,
+            resource_version: live.resource_version.clone(),
+        }
+    }
 }
 
 /// On whose behalf objects are applied.
@@ -84,11 +95,10 @@ pub struct Owner<'a> {
 }
 
 impl Applier {
-    /// An applier that remembers nothing yet: it applies everything once.
-    pub fn new(client: Client, metrics: Metrics) -> Self {
+    /// An applier that remembers nothing yet.
+    pub fn new(client: Client) -> Self {
         Self {
             client,
-            metrics,
             memory: Mutex::default(),
         }
     }
@@ -118,17 +128,25 @@ impl Applier {
     }
 
     fn is_needed(&self, owner: Owner<'_>, object: &Wanted, live: Option<&LiveObject>) -> bool {
-        let memory = self.memory();
-        let remembered = memory.get(&(owner.namespace.to_owned(), object.key.clone()));
-        let (Some(remembered), Some(live)) = (remembered, live) else {
+        let Some(live) = live else {
             return true;
+        };
+        let wanted = content_digest(&object.body);
+        let key = (owner.namespace.to_owned(), object.key.clone());
+        let mut memory = self.memory();
+        let Some(remembered) = memory.get(&key) else {
+            let needed = !was_applied(owner, object, wanted, live);
+            if !needed {
+                memory.insert(key, Remembered::of(wanted, live));
+            }
+            return needed;
         };
         let as_written = remembered.live == live.digest
             || is_older(
                 live.resource_version.as_deref(),
                 remembered.resource_version.as_deref(),
             );
-        !(as_written && remembered.wanted == content_digest(&object.body))
+        !(as_written && remembered.wanted == wanted)
     }
 
     async fn write(
@@ -154,11 +172,15 @@ impl Applier {
                 }
             }
         }
+        let wanted = content_digest(&object.body);
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
-            .patch(&key.name, &parameters, &Patch::Apply(&object.body))
+            .patch(
+                &key.name,
+                &parameters,
+                &Patch::Apply(&marked(object, wanted)),
+            )
             .await;
-        self.metrics.count_write(key.kind.as_str(), "apply");
         let answer = answer.map_err(refused)?;
         tracing::info!(object = %key, namespace = owner.namespace, "applied");
         let digest = typed_digest(key.kind, &answer).map_err(|source| ApplyError::Unreadable {
@@ -168,7 +190,7 @@ impl Applier {
         self.memory().insert(
             (owner.namespace.to_owned(), key.clone()),
             Remembered {
-                wanted: content_digest(&object.body),
+                wanted,
                 live: digest,
                 resource_version: answer.resource_version(),
             },
@@ -218,7 +240,6 @@ impl Applier {
             .api(owner.namespace, key.kind)
             .delete(&key.name, &parameters)
             .await;
-        self.metrics.count_write(key.kind.as_str(), "delete");
         match deleted {
             Ok(_) => tracing::info!(object = %key, namespace = owner.namespace, "deleted"),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -241,6 +262,31 @@ impl Applier {
     fn memory(&self) -> std::sync::MutexGuard<'_, HashMap<(String, ObjectKey), Remembered>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an earlier operator applied just this, and nobody has changed it since.
+fn was_applied(
+    owner: Owner<'_>,
+    object: &Wanted,
+    wanted: ContentDigest,
+    live: &LiveObject,
+) -> bool {
+    let ours = live
+        .owner
+        .as_ref()
+        .is_some_and(|of| of.uid == owner.reference.uid);
+    ours && !live.deleting && is_within(&marked(object, wanted), &live.content)
+}
+
+/// The object as it is sent: with the digest of what is wanted.
+fn marked(object: &Wanted, wanted: ContentDigest) -> Value {
+    let mut body = object.body.clone();
+    body["metadata"]["annotations"][APPLIED_ANNOTATION] = Value::String(hex(wanted));
+    body
+}
+
+fn hex(digest: ContentDigest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether routers use the object to reach nodes: the `StatefulSet` itself, and the Service that names its pods.

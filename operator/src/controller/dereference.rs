@@ -13,8 +13,10 @@ use kube::runtime::reflector::Store;
 use kube::{Resource, ResourceExt};
 use petra_routing::Config;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::routers::{RouterPod, Routers};
+use super::volumes::Growth;
 use crate::crd::PetraCluster;
 use crate::names::{COMPONENT_LABEL, CONFIG_KEY, Component, INSTANCE_LABEL};
 use crate::object::{ContentDigest, Kind, ObjectKey, content_digest};
@@ -51,6 +53,8 @@ pub struct Observed {
     pub nodes: BTreeMap<String, BTreeMap<i32, NodePod>>,
     /// Sizes of the volumes of node sets, by the name of the set.
     pub volume_sizes: BTreeMap<String, String>,
+    /// How far volumes are that are smaller than the spec wants, by the name of the set.
+    pub growing: BTreeMap<String, Growth>,
     /// Texts of configurations by the name of their `ConfigMap`.
     pub configs: BTreeMap<String, String>,
     /// Router pods that `DaemonSet`s should have, by name.
@@ -68,7 +72,9 @@ pub struct LiveObject {
     pub resource_version: Option<String>,
     /// Its controller.
     pub owner: Option<OwnerReference>,
-    /// Digest of what was seen.
+    /// What was seen.
+    pub content: Value,
+    /// Digest of it.
     pub digest: ContentDigest,
     /// Whether it is on its way out.
     pub deleting: bool,
@@ -161,15 +167,13 @@ impl Observed {
         store: &Store<K>,
         mut also: impl FnMut(&mut Self, &K),
     ) {
-        for object in store.state() {
-            if belongs(object.as_ref(), cluster) {
-                let key = ObjectKey {
-                    kind,
-                    name: object.name_any(),
-                };
-                self.objects.insert(key, live(object.as_ref()));
-                also(self, object.as_ref());
-            }
+        for object in store.state_filter(|object| belongs(object, cluster)) {
+            let key = ObjectKey {
+                kind,
+                name: object.name_any(),
+            };
+            self.objects.insert(key, live(object.as_ref()));
+            also(self, object.as_ref());
         }
     }
 }
@@ -287,18 +291,20 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     })
 }
 
-/// Whether `object` carries the labels of `cluster`.
+/// Whether `object` carries the labels of `cluster`. It is asked of every object of every cluster, and so copies nothing.
 fn belongs<K: Resource>(object: &K, cluster: &PetraCluster) -> bool {
-    object.namespace() == cluster.namespace()
+    object.meta().namespace == cluster.meta().namespace
         && object.labels().get(INSTANCE_LABEL) == cluster.meta().name.as_ref()
 }
 
 fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
+    let content = serde_json::to_value(object).unwrap_or_default();
     LiveObject {
         uid: object.uid().unwrap_or_default(),
         resource_version: object.resource_version(),
         owner: controller_of(object),
-        digest: content_digest(&serde_json::to_value(object).unwrap_or_default()),
+        digest: content_digest(&content),
+        content,
         deleting: object.meta().deletion_timestamp.is_some(),
     }
 }

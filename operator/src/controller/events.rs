@@ -5,13 +5,11 @@ use kube::{Client, Resource};
 
 use super::status::{condition, find};
 use crate::crd::{PetraCluster, PetraClusterStatus};
-use crate::metrics::Metrics;
 use crate::names::MANAGER;
 
 /// Publishes events about clusters.
 pub struct Events {
     recorder: Recorder,
-    metrics: Metrics,
 }
 
 /// Something worth telling.
@@ -24,14 +22,13 @@ struct Notice<'a> {
 
 impl Events {
     /// Publishes under the operator's name.
-    pub fn new(client: Client, metrics: Metrics) -> Self {
+    pub fn new(client: Client) -> Self {
         let reporter = Reporter {
             controller: MANAGER.to_owned(),
             instance: None,
         };
         Self {
             recorder: Recorder::new(client, reporter),
-            metrics,
         }
     }
 
@@ -67,7 +64,6 @@ impl Events {
             action: "Reconcile".to_owned(),
             secondary: None,
         };
-        self.metrics.count_write("Event", "create");
         let published = self
             .recorder
             .publish(&event, &cluster.object_ref(&()))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::Api;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::store::Writer;
@@ -25,7 +25,7 @@ use super::validate::Settings;
 use super::{Context, ReconcileError, reconcile};
 use crate::crd::PetraCluster;
 use crate::metrics::Metrics;
-use crate::names::{INSTANCE_LABEL, OURS};
+use crate::names::{COMPONENT_LABEL, CONFIG_HASH_ANNOTATION, INSTANCE_LABEL, OURS, REGION_LABEL};
 
 /// A reconciliation that failed is tried again after this long; a change tries it at once.
 const RETRY: Duration = Duration::from_secs(5);
@@ -35,6 +35,9 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Clusters that are reconciled at the same time.
 const CONCURRENCY: u16 = 8;
+
+/// Objects that are read at once when caches are filled: answers of ten thousand of them are larger than the caches.
+const PAGE: u32 = 50;
 
 /// What to work on, and when.
 pub struct Watched {
@@ -60,16 +63,18 @@ pub async fn run(
         leads,
     } = watched;
     let namespace = namespace.as_deref();
-    let ours = watcher::Config::default().labels(OURS);
+    let ours = watcher::Config::default().labels(OURS).page_size(PAGE);
     let (clusters, cluster_writer) = reflector::store();
     let cluster_stream = watcher(
         api::<PetraCluster>(&client, namespace),
-        watcher::Config::default(),
+        watcher::Config::default().page_size(PAGE),
     )
     .default_backoff()
+    .modify(|cluster| cluster.managed_fields_mut().clear())
     .reflect(cluster_writer)
     .applied_objects()
     .predicate_filter(predicates::generation, Default::default());
+    metrics.look_at(clusters.clone());
     let controller = Controller::for_stream(cluster_stream, clusters.clone()).with_config(
         Config::default()
             .debounce(DEBOUNCE)
@@ -191,14 +196,28 @@ fn pods(
     let (store, writer) = reflector::store();
     let stream = watcher(api::<Pod>(client, namespace), config)
         .default_backoff()
-        .modify(|pod| {
-            pod.managed_fields_mut().clear();
-            pod.spec = None;
-        })
+        .modify(forget_most)
         .reflect(writer)
         .touched_objects()
         .predicate_filter(predicates::resource_version, Default::default());
     (store, stream)
+}
+
+fn forget_most(pod: &mut Pod) {
+    pod.metadata.managed_fields = None;
+    pod.metadata.owner_references = None;
+    pod.labels_mut()
+        .retain(|label, _| [INSTANCE_LABEL, COMPONENT_LABEL, REGION_LABEL].contains(&&**label));
+    pod.annotations_mut()
+        .retain(|annotation, _| annotation == CONFIG_HASH_ANNOTATION);
+    pod.spec = None;
+    let status = pod.status.take().unwrap_or_default();
+    pod.status = Some(PodStatus {
+        conditions: status.conditions,
+        container_statuses: status.container_statuses,
+        pod_ip: status.pod_ip,
+        ..PodStatus::default()
+    });
 }
 
 fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>

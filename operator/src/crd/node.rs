@@ -82,7 +82,7 @@ impl Default for Node {
         .message("storage.storageClassName cannot change, because existing volumes stay what they are: write the old class back, or create a second PetraCluster and move the clients")
 )]
 pub struct Storage {
-    /// Size of a node's volume. It can only grow.
+    /// Size of a node's volume. It can only grow, which takes a class that allows it and restarts nothing.
     #[serde(default = "default_size")]
     pub size: ByteSize,
     /// Class of the volume; the Kubernetes cluster's default class when missing.

@@ -15,7 +15,7 @@ use super::{metadata, pod};
 use crate::controller::layout::Layout;
 use crate::controller::validate::{Place, ValidatedCluster, ValidatedNode, ValidatedRegion};
 use crate::crd::{DurabilityMode, VolumePolicy};
-use crate::names::{ADMIN_PORT, Component, MEMCACHED_PORT};
+use crate::names::{ADMIN_PORT, Component, MEMCACHED_PORT, VOLUME};
 
 /// Time for a node to drain, to write what memory holds to a slow disk, and to close.
 const TERMINATION_GRACE_S: i64 = 120;
@@ -114,7 +114,7 @@ fn container(node: &ValidatedNode) -> Container {
             ..probe("/health", 10)
         }),
         volume_mounts: Some(vec![VolumeMount {
-            name: "data".to_owned(),
+            name: VOLUME.to_owned(),
             mount_path: "/data".to_owned(),
             ..VolumeMount::default()
         }]),
@@ -141,7 +141,7 @@ fn arguments(node: &ValidatedNode) -> Vec<String> {
 fn volume_claim(node: &ValidatedNode) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
-            name: Some("data".to_owned()),
+            name: Some(VOLUME.to_owned()),
             ..ObjectMeta::default()
         },
         spec: Some(PersistentVolumeClaimSpec {

@@ -1,5 +1,5 @@
 //! Random specs, random edits, pods and routers that lag behind, an operator that dies anywhere: whatever happens, no
-//! configuration that is live or that a router runs names a server that does not exist.
+//! configuration that is live or that a router runs names a server that does not exist, or none at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::controller::routers::RouterPod;
 use crate::controller::status::{self, Outcome, View};
 use crate::controller::validate::{Settings, validate};
 use crate::controller::wanted;
-use crate::crd::{PetraCluster, Region};
+use crate::crd::{PetraCluster, ReadPolicy, Region, WritePolicy};
 use crate::object::Kind;
 
 const ROUTERS: usize = 2;
@@ -28,6 +28,8 @@ enum Action {
     RemoveRegion(usize),
     Window(&'static str),
     Immediate(bool),
+    /// Reads of the router's own region, sets that wait for all, stand-ins within a region.
+    Routing(bool, bool, bool),
     /// A pod takes its next step: it is made, gets ready, or goes if it should.
     Pod(usize),
     PodDown(usize),
@@ -46,6 +48,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (1_usize..4).prop_map(Action::RemoveRegion),
         1 => prop_oneof![Just("1s"), Just("1m"), Just("1h")].prop_map(Action::Window),
         1 => any::<bool>().prop_map(Action::Immediate),
+        1 => any::<[bool; 3]>().prop_map(|[local, sync, stand_ins]| Action::Routing(local, sync, stand_ins)),
         12 => any::<usize>().prop_map(Action::Pod),
         2 => any::<usize>().prop_map(Action::PodDown),
         8 => any::<usize>().prop_map(Action::Router),
@@ -120,6 +123,20 @@ impl World {
                 } else {
                     crate::crd::ScalingMode::Warm
                 };
+            }
+            Action::Routing(local, sync, stand_ins) => {
+                let routing = &mut spec.routing;
+                routing.reads.policy = if *local {
+                    ReadPolicy::Local
+                } else {
+                    ReadPolicy::Primary
+                };
+                routing.writes.policy = if *sync {
+                    WritePolicy::AllSync
+                } else {
+                    WritePolicy::AllInitial
+                };
+                routing.pool_failover.enabled = *stand_ins;
             }
             Action::Pod(which) => self.step_pod(*which),
             Action::PodDown(which) => {
@@ -324,6 +341,7 @@ impl World {
         let mut named = self.named.borrow_mut();
         for text in self.configs.values().chain(running) {
             let pods = named.entry(text.clone()).or_insert_with(|| pods_of(text));
+            assert!(!pods.is_empty(), "no region is left in\n{text}");
             for (set, ordinal) in pods {
                 let told = self.sets.get(set).is_some_and(|told| *ordinal < *told);
                 let exists = self

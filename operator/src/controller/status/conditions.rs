@@ -8,7 +8,8 @@ use crate::controller::build::config_map::config_hash;
 use crate::controller::layout::Step;
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{InvalidSpec, ValidatedRegion};
-use crate::crd::{ByteSize, PetraClusterStatus, RouterMode, ScalingPhase};
+use crate::controller::volumes::Growth;
+use crate::crd::{PetraClusterStatus, RouterMode, ScalingPhase};
 
 /// Condition types, and the order in which they are listed.
 pub mod condition {
@@ -195,8 +196,8 @@ fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
             CREATING,
             first_trouble.clone().unwrap_or_default(),
         ),
-        None => match volumes_behind(view) {
-            Some(message) => Verdict::new(condition::PROGRESSING, true, "VolumesToGrow", message),
+        None => match volumes_growing(view) {
+            Some(message) => Verdict::new(condition::PROGRESSING, true, "VolumesGrow", message),
             None => Verdict::new(
                 condition::PROGRESSING,
                 false,
@@ -210,12 +211,15 @@ fn judge(view: &View<'_>, old: &[Condition], now: Timestamp) -> Vec<Verdict> {
             Verdict::new(condition::DEGRADED, true, "NodesNotReady", trouble)
         }
         Some(trouble) => Verdict::new(condition::DEGRADED, true, routers.reason, trouble),
-        None => Verdict::new(
-            condition::DEGRADED,
-            false,
-            "AsExpected",
-            "everything that should work does",
-        ),
+        None => match volumes_stuck(view) {
+            Some(why) => Verdict::new(condition::DEGRADED, true, "VolumesCannotGrow", why),
+            None => Verdict::new(
+                condition::DEGRADED,
+                false,
+                "AsExpected",
+                "everything that should work does",
+            ),
+        },
     };
     vec![
         ready_verdict,
@@ -306,25 +310,32 @@ fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> St
     format!("region {name} goes from {from} to {to} nodes: {doing}")
 }
 
-/// Volumes that are smaller than the spec wants. Kubernetes lets nobody change the size in a
-/// `StatefulSet`, and the operator may not touch volumes: that takes somebody who may.
-fn volumes_behind(view: &View<'_>) -> Option<String> {
-    let wanted = view.cluster.node.storage_size.parse().ok()?;
+/// Volumes that are smaller than the spec wants and grow.
+fn volumes_growing(view: &View<'_>) -> Option<String> {
+    volumes(view, |growth| match growth {
+        Growth::UnderWay(wait) => Some(wait),
+        Growth::Refused(_) => None,
+    })
+}
+
+/// Volumes that are smaller than the spec wants and stay so, as when their class does not let them grow.
+fn volumes_stuck(view: &View<'_>) -> Option<String> {
+    volumes(view, |growth| match growth {
+        Growth::UnderWay(_) => None,
+        Growth::Refused(why) => Some(why),
+    })
+}
+
+/// A sentence about the first region of which `say` says something.
+fn volumes(view: &View<'_>, say: impl Fn(&Growth) -> Option<&String>) -> Option<String> {
     view.cluster.built().find_map(|region| {
-        let set = region.names.node_set();
-        let size = view.observed.volume_sizes.get(&set)?;
-        let smaller = ByteSize(size.clone())
-            .parse()
-            .is_ok_and(|size| size < wanted);
-        smaller.then(|| {
-            format!(
-                "volumes of region {} are made with {size}, the spec wants {}: set \
-                 spec.resources.requests.storage of the claims data-{set}-*, then run `kubectl \
-                 delete statefulset {set} --cascade=orphan`, which stops no node and lets the \
-                 operator make it anew",
-                region.names.region, view.cluster.node.storage_size
-            )
-        })
+        let growth = view.observed.growing.get(&region.names.node_set())?;
+        Some(format!(
+            "volumes of region {} shall have {}: {}",
+            region.names.region,
+            view.cluster.node.storage_size,
+            say(growth)?
+        ))
     })
 }
 

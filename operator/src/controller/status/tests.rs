@@ -7,6 +7,7 @@ use crate::controller::build::build;
 use crate::controller::layout::{Layout, Step, Used};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{Settings, validate};
+use crate::controller::volumes::Growth;
 use crate::crd::ScalingPhase;
 
 const ONE_REGION: &str = "{replicas: 3, regions: [{name: r}]}";
@@ -349,17 +350,24 @@ fn a_write_that_failed_is_ready_false_and_degraded_with_the_answer() {
 }
 
 #[test]
-fn volumes_that_somebody_must_grow_are_named_without_making_the_cluster_unready() {
-    let mut world = World::settled();
-    world
-        .observed
-        .volume_sizes
-        .insert("c-r".to_owned(), "5Gi".to_owned());
-    let status = world.status(None);
-    assert!(is_true(&status, condition::READY));
-    let progressing = find(&status.conditions, condition::PROGRESSING).unwrap();
-    assert_eq!(progressing.reason, "VolumesToGrow");
-    assert!(progressing.message.contains("data-c-r-*") && progressing.message.contains("10Gi"));
+fn volumes_that_grow_or_cannot_are_told_of_without_making_the_cluster_unready() {
+    let with = |growth: Growth| {
+        let mut world = World::settled();
+        world.observed.growing.insert("c-r".to_owned(), growth);
+        world.status(None)
+    };
+    let growing = with(Growth::UnderWay("these claims grow: data-c-r-0".to_owned()));
+    let stuck = with(Growth::Refused("the class forbids it".to_owned()));
+    for (status, type_, reason, words) in [
+        (growing, condition::PROGRESSING, "VolumesGrow", "data-c-r-0"),
+        (stuck, condition::DEGRADED, "VolumesCannotGrow", "forbids"),
+    ] {
+        assert!(is_true(&status, condition::READY));
+        assert!(is_true(&status, type_));
+        let told = find(&status.conditions, type_).unwrap();
+        assert_eq!(told.reason, reason);
+        assert!(told.message.contains(words) && told.message.contains("10Gi"));
+    }
 }
 
 #[test]
