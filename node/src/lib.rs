@@ -7,8 +7,8 @@
 //!   │ admin: /health ...    │ in     │     ▲         bytes to    request      │        ▲       │
 //!   │ shutdown: signals     │ turn   │     └──────── request     to answer    │        │       │
 //!   └───────────────────────┘        └────────────────────────────────────────│────────│───────┘
-//!      file-builder thread ◄────────── write-behind thread ◄──────────────────┘        │
-//!               └─────────────────────────► RocksDB ──► loader threads ────────────────┘
+//!                                      write-behind thread ◄──────────────────┘        │
+//!                                              └──► RocksDB ──► loader threads ────────┘
 //! ```
 //!
 //! Invariants: no worker waits for the disk; the protocol knows no socket, `execute` no clock, the store no protocol; an answer is sent only

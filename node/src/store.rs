@@ -14,7 +14,6 @@
 //! renamed but never deleted.
 
 mod ages;
-mod builder;
 mod cas;
 mod compaction;
 mod directory;
@@ -30,6 +29,7 @@ mod load;
 mod lot;
 mod memory;
 mod open;
+mod pace;
 mod quota;
 pub mod record;
 mod rocks;
@@ -245,7 +245,6 @@ impl Store {
             heartbeat: Heartbeat::new(options.keep_for),
             clock,
             incoming: directory.incoming(),
-            overdue: directory.overdue(),
         };
         let write_behind = WriteBehind::start(parts, options.durability, options.flush_interval);
         let log_syncer = (options.durability == Durability::Interval)

@@ -6,7 +6,7 @@
 //!   db_path/
 //!     petracache.lock               locked while a node runs on the directory
 //!     items/                        the RocksDB database
-//!     incoming.sst, overdue.sst     table files that are being written and not part of the database yet
+//!     incoming.sst                  a table file that is being written and not part of the database yet
 //!     set-aside-1767225600/         a database that did not open, kept for whoever wants to look
 //! ```
 
@@ -21,7 +21,6 @@ use crate::clock::UnixSeconds;
 const LOCK_FILE: &str = "petracache.lock";
 const DATABASE: &str = "items";
 const INCOMING: &str = "incoming.sst";
-const OVERDUE: &str = "overdue.sst";
 
 #[derive(Debug, Error)]
 pub enum DirectoryError {
@@ -83,11 +82,6 @@ impl Directory {
     /// Where a table file is built before RocksDB has it.
     pub(super) fn incoming(&self) -> PathBuf {
         self.path.join(INCOMING)
-    }
-
-    /// Where it is built when the other one was given up, which may take a while to be noticed.
-    pub(super) fn overdue(&self) -> PathBuf {
-        self.path.join(OVERDUE)
     }
 
     /// Renames the database out of the way and says where it is now.

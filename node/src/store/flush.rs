@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   workers ──dirty items──► memory tier ──pass──► lots ──┬── little ──► log and memtable
-//!      │                                                  └── much ────► table file, built in what is left of the processor
+//!      │                                                  └── much ────► table file
 //!      └── commit: wait for a pass that began after the write (always, fsync) ◄── finished
 //! ```
 
@@ -20,12 +20,12 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use super::StoreError;
-use super::builder::{Builder, Plan};
 use super::durability::Durability;
 use super::heartbeat::Heartbeat;
 use super::liveness::Liveness;
 use super::lot::{Lot, Written};
 use super::memory::Memory;
+use super::pace::Pace;
 use super::quota::Quota;
 use super::rocks::Rocks;
 use crate::clock::Clock;
@@ -65,15 +65,13 @@ pub(super) struct Parts {
     pub(super) quota: Arc<Quota>,
     pub(super) heartbeat: Heartbeat,
     pub(super) clock: Arc<dyn Clock>,
-    /// Where table files are built, on the database's file system.
+    /// Where a table file is built, on the database's file system.
     pub(super) incoming: PathBuf,
-    pub(super) overdue: PathBuf,
 }
 
 /// What a pass needs, and what it counts.
 struct Flusher {
     parts: Parts,
-    builder: Builder,
     durability: Durability,
     interval: Duration,
     requests: Mutex<Requests>,
@@ -120,7 +118,6 @@ impl WriteBehind {
     ) -> io::Result<Self> {
         let flusher = Arc::new(Flusher {
             parts,
-            builder: Builder::start()?,
             durability,
             interval,
             requests: Mutex::default(),
@@ -302,7 +299,7 @@ impl Flusher {
     /// Writes everything that is dirty when it begins. Only one thread may do this at a time.
     fn pass(&self, due: Option<Instant>) -> Result<(), StoreError> {
         let begun = Instant::now();
-        let result = self.try_pass(due);
+        let result = self.try_pass(&mut Pace::until(due));
         if result.is_ok() {
             *self.complete.lock().unwrap_or_else(PoisonError::into_inner) = begun;
             let elapsed = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -313,7 +310,7 @@ impl Flusher {
         result
     }
 
-    fn try_pass(&self, due: Option<Instant>) -> Result<(), StoreError> {
+    fn try_pass(&self, pace: &mut Pace) -> Result<(), StoreError> {
         let mut lot = Lot::default();
         let mut wrote = false;
         for index in self.parts.memory.take_dirty_shards() {
@@ -328,15 +325,16 @@ impl Flusher {
                 );
                 left -= taken.len();
                 lot.add(index, taken);
+                pace.step();
                 if lot.is_full(&self.parts.rocks) {
                     wrote = true;
-                    self.write(std::mem::take(&mut lot), due)?;
+                    self.write(&mut lot, pace)?;
                 }
             }
         }
         if !lot.items().is_empty() {
             wrote = true;
-            self.write(lot, due)?;
+            self.write(&mut lot, pace)?;
         }
         if wrote {
             self.make_durable()?;
@@ -345,28 +343,23 @@ impl Flusher {
         Ok(())
     }
 
-    /// Writes the lot and settles what is in it, whether it could be written or not.
-    fn write(&self, lot: Lot, due: Option<Instant>) -> Result<(), StoreError> {
+    /// Writes the lot, settles what is in it, whether it could be written or not, and empties it.
+    fn write(&self, lot: &mut Lot, pace: &mut Pace) -> Result<(), StoreError> {
         let Parts {
             rocks,
             liveness,
             clock,
             ..
         } = &self.parts;
-        let plan = Arc::new(Plan {
-            lot,
-            rocks: Arc::clone(rocks),
-            liveness: Arc::clone(liveness),
-            now: clock.now(),
-        });
-        let result = if plan.lot.is_large(rocks) {
-            self.write_file(&plan, due)
+        let result = if lot.is_large(rocks) {
+            self.write_file(lot, pace)
         } else {
-            plan.lot.log(rocks, liveness, plan.now)
+            lot.log(rocks, liveness, clock.now(), pace)
         };
-        self.settle(&plan.lot, result.is_ok());
+        self.settle(lot, result.is_ok(), pace);
+        let items = lot.items().len() as u64;
+        lot.clear();
         let Written { bytes, lives_until } = result.map_err(StoreError::Write)?;
-        let items = plan.lot.items().len() as u64;
         self.figures.items.fetch_add(items, Ordering::Relaxed);
         self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.parts
@@ -375,38 +368,32 @@ impl Flusher {
         Ok(())
     }
 
-    /// Has a table file built without haste as long as there is time, or builds it at once.
-    fn write_file(
-        &self,
-        plan: &Arc<Plan>,
-        due: Option<Instant>,
-    ) -> Result<Written, rocksdb::Error> {
+    fn write_file(&self, lot: &Lot, pace: &mut Pace) -> Result<Written, rocksdb::Error> {
         let Parts {
             rocks,
+            liveness,
             quota,
+            clock,
             incoming,
-            overdue,
             ..
         } = &self.parts;
         quota.wait_for_space(rocks);
-        if let Some(due) = due
-            && let Some(written) = self.builder.build(plan, incoming, due)?
-        {
-            rocks.add_table_file(incoming)?;
-            return Ok(written);
-        }
-        let written = plan.build(overdue)?;
-        rocks.add_table_file(overdue)?;
+        let mut file = rocks.table_file(incoming)?;
+        let written = lot.fill(&mut file, liveness, clock.now(), pace)?;
+        file.finish()?;
+        rocks.add_table_file(incoming)?;
         Ok(written)
     }
 
-    fn settle(&self, lot: &Lot, written: bool) {
+    fn settle(&self, lot: &Lot, written: bool, pace: &mut Pace) {
         let by_shard = lot.items().chunk_by(|(one, _), (other, _)| one == other);
         for chunk in by_shard.flat_map(|shard| shard.chunks(ITEMS_PER_LOCK)) {
             let mut shard = self.parts.memory.lock_index(chunk[0].0);
             for (_, taken) in chunk {
                 shard.settle(taken, written);
             }
+            drop(shard);
+            pace.step();
         }
     }
 

@@ -6,6 +6,7 @@
 use super::item::{Expiry, Marks};
 use super::liveness::Liveness;
 use super::memory::Taken;
+use super::pace::Pace;
 use super::record;
 use super::rocks::{Batch, Rocks, TableFile};
 use crate::clock::UnixSeconds;
@@ -49,6 +50,11 @@ impl Lot {
         &self.items
     }
 
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.bytes = 0;
+    }
+
     /// Whether it is time to write it: a larger file would gain nothing.
     pub(super) fn is_full(&self, rocks: &Rocks) -> bool {
         self.bytes >= rocks.memtable_size()
@@ -65,6 +71,7 @@ impl Lot {
         rocks: &Rocks,
         liveness: &Liveness,
         now: UnixSeconds,
+        pace: &mut Pace,
     ) -> Result<Written, rocksdb::Error> {
         let mut written = Written::NOTHING;
         let mut buffer = Vec::new();
@@ -77,32 +84,31 @@ impl Lot {
             if batch.bytes() >= BATCH_BYTES {
                 rocks.write(&mut batch)?;
             }
+            pace.step();
         }
         rocks.write(&mut batch)?;
         Ok(written)
     }
 
-    /// Fills a table file, unless it is not wanted any more.
+    /// Fills a table file.
     pub(super) fn fill(
         &self,
         file: &mut TableFile<'_>,
         liveness: &Liveness,
         now: UnixSeconds,
-        wanted: impl Fn() -> bool,
-    ) -> Result<Option<Written>, rocksdb::Error> {
+        pace: &mut Pace,
+    ) -> Result<Written, rocksdb::Error> {
         let mut written = Written::NOTHING;
         let mut buffer = Vec::new();
         for index in self.in_key_order() {
-            if !wanted() {
-                return Ok(None);
-            }
             let (_, taken) = &self.items[index];
             match written.look_at(taken, liveness, now, &mut buffer) {
                 Some(record) => file.put(taken.item.key(), record)?,
                 None => file.delete(taken.item.key())?,
             }
+            pace.step();
         }
-        Ok(Some(written))
+        Ok(written)
     }
 
     /// The items' indexes. Most comparisons look at eight bytes of the key that lie with the index, not at the item.
@@ -133,7 +139,7 @@ impl Lot {
 }
 
 impl Written {
-    pub(super) const NOTHING: Self = Self {
+    const NOTHING: Self = Self {
         bytes: 0,
         lives_until: Expiry::PAST,
     };
