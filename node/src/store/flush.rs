@@ -20,13 +20,13 @@ use tracing::{error, info};
 use super::StoreError;
 use super::durability::Durability;
 use super::heartbeat::Heartbeat;
-use super::item::{Expiry, Marks};
+use super::item::{Expiry, Item, Marks};
 use super::liveness::Liveness;
 use super::memory::{Memory, Taken};
 use super::quota::Quota;
 use super::record;
 use super::rocks::{Batch, Rocks};
-use crate::clock::Clock;
+use crate::clock::{Clock, UnixSeconds};
 
 /// One write to RocksDB. Larger ones gain nothing, and hold up who waits for the pass.
 const BATCH_BYTES: usize = 1 << 20;
@@ -332,7 +332,7 @@ impl Flusher {
         let now = self.parts.clock.now();
         for Taken { item, .. } in taken {
             // The disk may have an older version that would come alive again.
-            if item.has(Marks::ABSENT) || !self.parts.liveness.is_live(item.attributes(), now) {
+            if item.has(Marks::ABSENT) || !self.is_live(item, now) {
                 lot.writes.delete(item.key());
             } else {
                 lot.writes
@@ -340,6 +340,12 @@ impl Flusher {
                 lot.lives_until = lot.lives_until.later(item.expiry());
             }
         }
+    }
+
+    fn is_live(&self, item: &Item, now: UnixSeconds) -> bool {
+        self.parts
+            .liveness
+            .is_live(item.key(), item.attributes(), now)
     }
 
     /// Writes the lot and settles what is in it, whether it could be written or not.

@@ -15,6 +15,7 @@ mod limits;
 mod listening;
 mod mcrouter;
 mod model;
+mod places;
 mod process;
 mod restarts;
 mod store;
