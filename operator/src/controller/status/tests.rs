@@ -66,11 +66,8 @@ impl World {
     }
 
     fn with_step(mut self, pods: i32, from: i32, to: i32, phase: ScalingPhase) -> Self {
-        let servers = if phase == ScalingPhase::Provisioning {
-            from
-        } else {
-            to
-        };
+        let before = [ScalingPhase::Provisioning, ScalingPhase::Clearing];
+        let servers = if before.contains(&phase) { from } else { to };
         let warm = (phase == ScalingPhase::Warming).then_some(from);
         self.layouts.insert(
             "r".to_owned(),
@@ -78,6 +75,7 @@ impl World {
                 pods,
                 used: Used { servers, warm },
                 step: Some(Step { from, to, phase }),
+                telling: None,
             },
         );
         self
