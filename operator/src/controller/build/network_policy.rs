@@ -111,3 +111,22 @@ fn selector(labels: BTreeMap<String, String>) -> LabelSelector {
         ..LabelSelector::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_is_let_in_where_not_everybody_is() {
+        assert_eq!(and_operator(Vec::new()), []);
+        let monitoring = pods(BTreeMap::from([(
+            "app".to_owned(),
+            "prometheus".to_owned(),
+        )]));
+        let both = and_operator(vec![monitoring.clone()]);
+        assert_eq!(both[0], monitoring);
+        let labels = both[1].pod_selector.clone().unwrap().match_labels.unwrap();
+        assert_eq!(labels["app.kubernetes.io/name"], MANAGER);
+        assert_eq!(both[1].namespace_selector, Some(LabelSelector::default()));
+    }
+}
