@@ -4,7 +4,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use petra_e2e::fixture::{condition, phase};
-use petra_e2e::{Fixture, with_temp_ns};
+use petra_e2e::{Fixture, eventually, with_temp_ns};
 use petra_operator::crd::{PetraCluster, ScalingPhase};
 use petra_operator::names::Component;
 use serde_json::json;
@@ -63,6 +63,8 @@ async fn befall(fixture: &Fixture, trouble: Trouble) {
     match trouble {
         Trouble::ApiServerRestarts => {
             lab(&["sh", &region(), "pkill", "-9", "-x", "kube-apiserver"]);
+            let clusters = fixture.api::<PetraCluster>();
+            eventually("the API server is back", || clusters.get("shop")).await;
         }
         Trouble::ConnectionsAreCut => {
             lab(&[

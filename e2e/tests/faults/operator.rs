@@ -88,7 +88,7 @@ async fn an_operator_that_is_killed_in_any_phase_of_a_roll_changes_nothing_about
 #[tokio::test]
 async fn of_two_operators_one_leads_and_hands_over_when_it_ends() {
     with_temp_ns("two-operators", |fixture| async move {
-        let first = leader(&fixture).await.unwrap();
+        let first = eventually("somebody leads", || leader(&fixture)).await;
         let operators = operator_pods(&fixture).await.unwrap();
         assert!(operators.len() >= 2, "{} operators run", operators.len());
         let api: Api<Pod> = fixture.api_in(NAMESPACE);
@@ -142,7 +142,7 @@ pub(crate) async fn settled(fixture: &Fixture, nodes: i32) {
 
 /// Ends the leader without a chance to hand over, and what is left of its lease, so that nobody has to wait for that.
 async fn kill_leader(fixture: &Fixture) {
-    let leader = leader(fixture).await.unwrap();
+    let leader = eventually("somebody leads", || leader(fixture)).await;
     let at_once = DeleteParams::default().grace_period(0);
     let api: Api<Pod> = fixture.api_in(NAMESPACE);
     // It may be gone by itself.
@@ -159,6 +159,7 @@ async fn leader(fixture: &Fixture) -> anyhow::Result<String> {
     let leases: Api<Lease> = fixture.api_in(NAMESPACE);
     let lease = leases.get("petracache").await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity);
+    let holder = holder.filter(|holder| !holder.is_empty());
     holder.ok_or_else(|| anyhow::anyhow!("nobody leads"))
 }
 

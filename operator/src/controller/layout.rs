@@ -240,6 +240,14 @@ fn warm(desired: i32, old: i32, pace: Pace, live: &Live, past: Option<Past>) -> 
         to: desired,
         phase: Warming,
     };
+    let switching = Step {
+        phase: Switching,
+        ..warming
+    };
+    if past.is_some_and(|past| past.step == switching) {
+        // What was written last is not seen yet: a watch may be cut for a while.
+        return step(live, Used::only(desired), old, desired, Switching);
+    }
     let age = past
         .filter(|past| past.step == warming)
         .map_or(Duration::ZERO, |past| past.age);

@@ -179,6 +179,12 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
             layout(5, five, 3, 5, Switching),
         ),
         (
+            "also while that is not seen yet",
+            live(both, 5, 5, true),
+            past(3, 5, Switching, old),
+            layout(5, five, 3, 5, Switching),
+        ),
+        (
             "until every router does",
             live(five, 5, 5, false),
             past(3, 5, Switching, old),
