@@ -71,7 +71,7 @@ cluster() {
   step "Compiling the cluster tests" cargo_test_cluster --test cluster --test faults --no-run
   rm -rf "$OUT"
   trap 'finish $?' EXIT
-  step "Starting Kubernetes" lab up "$TEST_REGION" --fresh
+  step "Starting Kubernetes" lab up "$TEST_REGION" 2 --fresh
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
   export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator

@@ -14,8 +14,8 @@ use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, Resource, ResourceExt};
 use petra_operator::controller::build::config_map::config_hash;
 use petra_operator::crd::{PetraCluster, ScalingPhase};
-use petra_operator::names::{CONFIG_KEY, Component, MEMCACHED_PORT, RegionNames};
-use petra_routing::{Config, Operation, Question, Request};
+use petra_operator::names::{ADMIN_PORT, CONFIG_KEY, Component, MEMCACHED_PORT, RegionNames};
+use petra_routing::{Config, Operation, Place, Question, Request};
 use serde::de::DeserializeOwned;
 
 use crate::eventually;
@@ -53,6 +53,11 @@ impl Fixture {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The API of one kind, in all namespaces or none.
+    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
     }
 
     /// Applies the PetraCluster that `yaml` is, as `kubectl apply --server-side` does.
@@ -171,6 +176,21 @@ impl Fixture {
         Connection::open(&format!("{ip}:{MEMCACHED_PORT}")).await
     }
 
+    /// What a node answers when it is asked for its place in the pool; `None` when it was never told.
+    pub async fn place(&self, pod: &str) -> anyhow::Result<Option<Place>> {
+        let pod = self.api::<Pod>().get(pod).await?;
+        let ip = pod.status.and_then(|status| status.pod_ip);
+        let address = format!("{}:{ADMIN_PORT}", ip.context("the pod has no address")?);
+        let mut connection = Connection::open(&address).await?;
+        let request = "GET /place HTTP/1.1\r\nHost: node\r\nConnection: close\r\n";
+        let status = connection.line(request).await?;
+        while !connection.read_line().await?.is_empty() {}
+        if status.contains(" 404 ") {
+            return Ok(None);
+        }
+        Ok(Some(serde_json::from_str(&connection.read_line().await?)?))
+    }
+
     /// A connection to one of a region's routers.
     pub async fn router(&self, cluster: &str, region: &str) -> anyhow::Result<Connection> {
         let pods = self.pods(cluster, region, Component::Router).await?;
@@ -196,11 +216,16 @@ impl Fixture {
 
     /// Writes `count` keys through the router, `key-0` with the value `value-0` and so on.
     pub async fn write(&self, cluster: &str, region: &str, count: usize) {
+        self.write_values(cluster, region, "value", count).await;
+    }
+
+    /// Writes `count` keys through the router, `key-0` with the value `VALUE-0` and so on.
+    pub async fn write_values(&self, cluster: &str, region: &str, value: &str, count: usize) {
         let write = || async {
             let mut router = self.router(cluster, region).await?;
             for number in 0..count {
                 let answer = router
-                    .set(&format!("key-{number}"), &format!("value-{number}"))
+                    .set(&format!("key-{number}"), &format!("{value}-{number}"))
                     .await?;
                 ensure!(answer == "STORED", "set key-{number} was answered {answer}");
             }
@@ -211,11 +236,27 @@ impl Fixture {
 
     /// How many of the keys that [`Self::write`] wrote the router answers with their value.
     pub async fn hits(&self, cluster: &str, region: &str, count: usize) -> anyhow::Result<usize> {
+        self.hits_of(cluster, region, "value", count).await
+    }
+
+    /// How many of the keys that [`Self::write_values`] wrote the router answers with their value.
+    ///
+    /// # Errors
+    ///
+    /// Another value, or no answer.
+    pub async fn hits_of(
+        &self,
+        cluster: &str,
+        region: &str,
+        value: &str,
+        count: usize,
+    ) -> anyhow::Result<usize> {
+        let wanted = value;
         let mut router = self.router(cluster, region).await?;
         let mut hits = 0;
         for number in 0..count {
             match router.get(&format!("key-{number}")).await? {
-                Some(value) if value == format!("value-{number}") => hits += 1,
+                Some(value) if value == format!("{wanted}-{number}") => hits += 1,
                 Some(value) => bail!("key-{number} has the value {value:?}"),
                 None => {}
             }
@@ -283,6 +324,17 @@ impl Fixture {
 /// Whether the operator has seen the newest spec and says Ready.
 pub fn is_ready(cluster: Option<&PetraCluster>) -> bool {
     cluster.is_some_and(|cluster| condition(cluster, "Ready").0 == "True")
+}
+
+/// Whether a pod reports itself ready.
+pub fn pod_is_ready(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
 }
 
 /// The step of the first region that is scaled.

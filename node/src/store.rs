@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants: nothing here waits for the disk except what says so; a cas number is never used twice, not even after
-//! a crash; nothing that was written before a `flush_all` is served after it, not even after a restart; a database is
-//! renamed but never deleted.
+//! a crash; nothing that was written before a `flush_all` is served after it, nor what was another node's when the place
+//! was told, not even after a restart; a database is renamed but never deleted.
 
 mod ages;
 mod cas;
@@ -30,6 +30,7 @@ mod lot;
 mod memory;
 mod open;
 mod pace;
+mod purges;
 mod quota;
 pub mod record;
 mod rocks;
@@ -40,8 +41,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use petra_routing::Place;
 use thiserror::Error;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::clock::{Clock, UnixSeconds};
 
@@ -66,6 +68,7 @@ pub use memory::ShardFigures as MemoryFigures;
 use memory::{Found, Locked, Memory, count_use};
 pub use open::OpenError;
 use open::open_or_set_aside;
+use purges::Purges;
 pub use quota::DiskQuota;
 use quota::Quota;
 pub use rocks::RocksFigures;
@@ -231,6 +234,7 @@ impl Store {
             u32::try_from(mark(Mark::FlushDue)?).unwrap_or(u32::MAX),
         ));
         let cas = CasSequence::resume(mark(Mark::CasReserved)?);
+        let purges = rocks.purges().map_err(unreadable)?;
         let quota = Quota::open(disk_quota, &rocks, clock.now()).map_err(unreadable)?;
         let quota = Arc::new(quota);
         let away = heartbeat::away(&rocks, clock.now()).map_err(unreadable)?;
@@ -252,7 +256,8 @@ impl Store {
             .transpose()
             .map_err(OpenError::Thread)?;
         let store = Self {
-            loaders: Loaders::start(&memory, &rocks, &quota).map_err(OpenError::Thread)?,
+            loaders: Loaders::start(&memory, &rocks, &quota, &liveness)
+                .map_err(OpenError::Thread)?,
             write_behind: write_behind.map_err(OpenError::Thread)?,
             _log_syncer: log_syncer,
             memory,
@@ -274,6 +279,9 @@ impl Store {
         store
             .empty_if_away_too_long(away, options.keep_for)
             .map_err(OpenError::Empty)?;
+        store
+            .resume_purges(purges.as_deref())
+            .map_err(OpenError::Empty)?;
         Ok(store)
     }
 
@@ -293,6 +301,21 @@ impl Store {
             ?keep_for,
             "this node was away for too long to know what has changed: it starts EMPTY"
         );
+        let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush_now()
+    }
+
+    /// Nothing has been served yet, and memory is empty.
+    fn resume_purges(&self, kept: Option<&[u8]>) -> Result<(), StoreError> {
+        let Some(kept) = kept else {
+            return Ok(());
+        };
+        if let Some(purges) = Purges::decode(kept) {
+            self.liveness.purge(purges, 0);
+            self.liveness.swept(self.liveness.sure_from());
+            return Ok(());
+        }
+        warn!("this node does not understand what was said to be another node's: it starts EMPTY");
         let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.flush_now()
     }
@@ -412,6 +435,47 @@ impl Store {
         }
     }
 
+    /// Where this node stands in its pool, if it was ever told.
+    pub fn place(&self) -> Option<Place> {
+        self.liveness.place()
+    }
+
+    /// Makes everything dead that was written so far and is another node's under `place`, unless that is known already.
+    /// Returns whether it was news; [`Store::sweep`] follows then. Blocks until the disk has it.
+    pub fn set_place(&self, place: Place) -> Result<bool, StoreError> {
+        let _guard = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut purges = self.liveness.purges();
+        if purges.place().is_some_and(|told| place.is_said_by(told)) {
+            return Ok(false);
+        }
+        info!(
+            ?place,
+            "what was written so far and is another node's is dropped"
+        );
+        let is_everything = place.owns_nothing();
+        let dead_below = purges.add(place, self.next_cas()?);
+        let dead_below = dead_below.max(self.liveness.dead_below());
+        self.rocks
+            .set_purges(&purges.encode(), (Mark::DeadBelow, dead_below))
+            .map_err(StoreError::Mark)?;
+        self.liveness.purge(purges, dead_below);
+        if is_everything {
+            self.quota.forget_all();
+        }
+        Ok(true)
+    }
+
+    /// Takes out of memory what the last place has made dead, so that readers need not ask whose an item is. Takes every
+    /// lock for a moment.
+    pub fn sweep(&self, now: UnixSeconds) {
+        let sure_from = self.liveness.sure_from();
+        let is_gone =
+            |item: &Item| item.cas() < sure_from && !self.liveness.is_kept(item.key(), item.cas());
+        let items = self.memory.sweep(is_gone, now);
+        self.liveness.swept(sure_from);
+        info!(items, "memory is rid of what was dropped");
+    }
+
     /// Returns when what was written before this call is as durable as the mode promises; awaited before a write is
     /// acknowledged.
     pub async fn commit(&self) -> Result<(), StoreError> {
@@ -517,7 +581,7 @@ impl Store {
         match shard.find(shard.hash(), key) {
             Found::Item(item) => {
                 let attributes = item.attributes();
-                if self.liveness.is_live(attributes, now) {
+                if self.liveness.is_live(key, attributes, now) {
                     Ok(Some(item))
                 } else {
                     self.found_dead.count(attributes, now);
@@ -540,7 +604,7 @@ impl Store {
             InMemory::Nothing => Ok(None),
             InMemory::Record(record) => {
                 let header = record::header(&record).filter(|header| {
-                    let live = self.liveness.is_live(header.attributes, now);
+                    let live = self.liveness.is_live_record(key, header.attributes, now);
                     if !live {
                         self.found_dead.count(header.attributes, now);
                     }

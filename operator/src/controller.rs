@@ -1,8 +1,8 @@
 //! The reconcile driver: five steps for one cluster, and what is remembered between two of them.
 //!
 //! ```text
-//! dereference ─► validate ─► plan: layout, build ─► apply ─► nudge routers ─► status
-//!   caches        pure          pure                client      client         pure, then one patch
+//! dereference ─► validate ─► plan: layout, build ─► apply ─► nudge routers, place nodes ─► status
+//!   caches        pure          pure                client      client         TCP         pure, then one patch
 //! ```
 
 use std::collections::HashMap;
@@ -26,6 +26,7 @@ use build::config_map::config_hash;
 use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
 use events::Events;
+use places::Places;
 use plan::Plan;
 use routers::{RouterPod, Routers};
 use status::{Outcome, View};
@@ -37,6 +38,7 @@ pub mod build;
 pub mod dereference;
 pub mod events;
 pub mod layout;
+pub mod places;
 pub mod plan;
 pub mod routers;
 pub mod run;
@@ -84,6 +86,8 @@ pub struct Context {
     pub applier: Applier,
     /// Asks, and nudges.
     pub routers: Routers,
+    /// Tells nodes where they stand.
+    pub places: Places,
     /// Tells people.
     pub events: Events,
     /// Counts.
@@ -105,6 +109,7 @@ impl Context {
             applier: Applier::new(client.clone()),
             events: Events::new(client.clone()),
             routers: Routers::default(),
+            places: Places::default(),
             written_status: Mutex::default(),
             client,
             settings,
@@ -141,7 +146,8 @@ async fn reconcile_steps(
     context: &Context,
 ) -> Result<Action, ReconcileError> {
     let mut clock = StepClock::new(&context.metrics);
-    let mut observed = dereference::dereference(cluster, &context.stores, &context.routers).await;
+    let mut observed =
+        dereference::dereference(cluster, &context.stores, &context.routers, &context.places).await;
     clock.ended("look");
     let previous = latest_status(cluster, context);
     let now = Timestamp::now();
@@ -262,6 +268,10 @@ async fn apply_plan(
         .apply(owner, &wanted(&plan.regions)?, observed)
         .await?;
     tend_routers(cluster, plan, context, observed).await;
+    context
+        .places
+        .tell_all(&plan.cluster.namespace, &plan.untold)
+        .await;
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
 }
 
@@ -314,11 +324,14 @@ fn next_look(
         routers.any(|router| router.may_lag_behind(&hash))
     });
     let grows = |growth: &Growth| matches!(growth, Growth::UnderWay(_));
-    if busy || stale || observed.growing.values().any(grows) {
+    let growing = observed.growing.values().any(grows);
+    let placing = !plan.untold.is_empty();
+    let scaling = plan.layouts.values().any(|layout| layout.step.is_some());
+    if busy || stale || growing || placing && scaling {
         SOON
     } else if let Some(due) = plan.due {
         due.clamp(SOON, LATER)
-    } else if status::is_true(status, status::condition::READY) {
+    } else if status::is_true(status, status::condition::READY) && !placing {
         SETTLED
     } else {
         LATER

@@ -11,7 +11,7 @@ pub const MANAGER: &str = "petra-operator";
 /// Port on which nodes and routers speak memcached's protocol.
 pub const MEMCACHED_PORT: i32 = 11211;
 
-/// Port on which nodes answer `/health`, `/ready` and `/metrics`.
+/// Port on which nodes answer `/health`, `/ready` and `/metrics`, and are told their `/place`.
 pub const ADMIN_PORT: i32 = 9090;
 
 /// Name of a node's volume, which begins the names of claims.

@@ -1,8 +1,7 @@
 //! A change of the pod template rolls one node at a time, and stops at one that does not come back.
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Pod;
-use petra_e2e::fixture::{condition, is_ready};
+use petra_e2e::fixture::{condition, is_ready, pod_is_ready};
 use petra_e2e::{Fixture, eventually, with_temp_ns};
 use petra_operator::crd::PetraCluster;
 use petra_operator::names::Component;
@@ -69,16 +68,5 @@ async fn uids(fixture: &Fixture) -> anyhow::Result<Vec<Option<String>>> {
 
 async fn ready_nodes(fixture: &Fixture) -> anyhow::Result<usize> {
     let pods = fixture.pods("shop", "main", Component::Node).await?;
-    let is_ready = |pod: &&Pod| {
-        let conditions = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.as_ref());
-        conditions.is_some_and(|conditions| {
-            conditions
-                .iter()
-                .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        })
-    };
-    Ok(pods.iter().filter(is_ready).count())
+    Ok(pods.iter().filter(|pod| pod_is_ready(pod)).count())
 }

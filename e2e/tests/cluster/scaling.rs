@@ -7,7 +7,7 @@ use anyhow::ensure;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use petra_e2e::fixture::{is_ready, phase};
 use petra_e2e::{Fixture, eventually, with_temp_ns};
-use petra_operator::crd::{PetraCluster, ScalingPhase};
+use petra_operator::crd::{PetraCluster, PetraClusterStatus, ScalingPhase};
 use petra_routing::Config;
 use serde_json::json;
 
@@ -51,7 +51,7 @@ async fn kubectl_scale_and_an_edit_add_and_remove_nodes_and_the_router_follows()
 #[tokio::test]
 async fn no_key_is_missed_while_a_region_grows_and_shrinks() {
     with_temp_ns("warming", |fixture| async move {
-        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
+        fixture.apply(&specs::one_region("shop", 3)).await.unwrap();
         fixture.ready("shop").await;
         fixture.write("shop", "main", KEYS).await;
         // Long enough for the client to come by every key, however busy the machine.
@@ -72,7 +72,7 @@ async fn no_key_is_missed_while_a_region_grows_and_shrinks() {
                 }
             }
         });
-        for nodes in [3, 2] {
+        for nodes in [4, 3] {
             let replicas = json!({"spec": {"replicas": nodes}});
             fixture.patch("shop", replicas).await.unwrap();
             settled(&fixture, nodes).await;
@@ -90,24 +90,76 @@ async fn no_key_is_missed_while_a_region_grows_and_shrinks() {
     .await;
 }
 
-/// 2 to 5 and, while that is warming, to 3: what was written meanwhile is not lost, and nothing old comes back.
+/// Out, in, out and in again. Each time all keys get another value: what nodes, and volumes of nodes that were away, have of
+/// the time before is never read.
+#[tokio::test]
+async fn nodes_that_get_keys_again_serve_nothing_of_what_they_held_before() {
+    with_temp_ns("again", |fixture| async move {
+        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
+        fixture.ready("shop").await;
+        for (round, nodes) in [2, 3, 2, 3, 2].into_iter().enumerate() {
+            let replicas = json!({"spec": {"replicas": nodes}});
+            fixture.patch("shop", replicas).await.unwrap();
+            let before = format!("round-{}", round.saturating_sub(1));
+            while !is_settled(&fixture, nodes).await {
+                // An old value ends the test. Nothing is missed either, but that is another one's business.
+                fixture
+                    .hits_of("shop", "main", &before, KEYS)
+                    .await
+                    .unwrap();
+            }
+            fixture
+                .hits_of("shop", "main", &before, KEYS)
+                .await
+                .unwrap();
+            for ordinal in 0..nodes {
+                let place = fixture
+                    .place(&format!("shop-main-{ordinal}"))
+                    .await
+                    .unwrap();
+                let place = place.expect("a node that was told its place");
+                assert_eq!((place.index, place.size), (ordinal, nodes), "round {round}");
+            }
+            let value = format!("round-{round}");
+            fixture.write_values("shop", "main", &value, KEYS).await;
+        }
+    })
+    .await;
+}
+
+/// Whether the status says that the change of size to `nodes` nodes is over, and every node knows its place.
+async fn is_settled(fixture: &Fixture, nodes: u32) -> bool {
+    let cluster = fixture.api::<PetraCluster>().get("shop").await.unwrap();
+    let regions = |status: &PetraClusterStatus| i64::from(status.regions[0].nodes);
+    let status = cluster.status.as_ref();
+    let told = match fixture.place("shop-main-0").await {
+        Ok(Some(place)) => place.size == nodes,
+        Ok(None) => false,
+        Err(error) => panic!("{error:#}"),
+    };
+    let is_there = status
+        .is_some_and(|status| status.scaling.is_empty() && regions(status) == i64::from(nodes));
+    is_ready(Some(&cluster)) && is_there && told
+}
+
+/// 3 to 6 and, while that is warming, to 4: what was written meanwhile is not lost, and nothing old comes back.
 #[tokio::test]
 async fn a_change_of_mind_while_warming_loses_no_write() {
     with_temp_ns("reversal", |fixture| async move {
-        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
+        fixture.apply(&specs::one_region("shop", 3)).await.unwrap();
         fixture.ready("shop").await;
         let scale = |nodes: i32, window: &str| {
             let patch = json!({"spec": {"replicas": nodes, "scaling": {"window": window}}});
             fixture.patch("shop", patch)
         };
-        scale(5, "1h").await.unwrap();
+        scale(6, "1h").await.unwrap();
         let warming =
             |cluster: Option<&PetraCluster>| phase(cluster) == Some(ScalingPhase::Warming);
         fixture.wait("the region is warming", "shop", warming).await;
         fixture.wait_for_config("shop", "main").await;
         fixture.write("shop", "main", KEYS).await;
 
-        scale(3, "15s").await.unwrap();
+        scale(4, "15s").await.unwrap();
         // Whoever reads within the window takes every key along.
         fixture
             .wait(
@@ -119,14 +171,14 @@ async fn a_change_of_mind_while_warming_loses_no_write() {
                             cluster
                                 .status
                                 .as_ref()
-                                .is_some_and(|status| status.scaling[0].to == 3)
+                                .is_some_and(|status| status.scaling[0].to == 4)
                         })
                 },
             )
             .await;
         fixture.wait_for_config("shop", "main").await;
         fixture.serves_all("shop", "main", KEYS).await;
-        settled(&fixture, 3).await;
+        settled(&fixture, 4).await;
         fixture.serves_all("shop", "main", KEYS).await;
     })
     .await;

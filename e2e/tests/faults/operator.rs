@@ -6,47 +6,79 @@ use anyhow::ensure;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use petra_e2e::fixture::{is_ready, phase};
+use petra_e2e::fixture::{is_ready, phase, pod_is_ready};
 use petra_e2e::{Fixture, eventually, with_temp_ns};
 use petra_operator::crd::{PetraCluster, ScalingPhase};
 use petra_routing::Config;
 use serde_json::json;
 
 use crate::specs;
+use crate::steady::{Incarnations, Steps};
 
 const NAMESPACE: &str = "petracache-system";
 const KEYS: usize = 60;
 
-/// Up and down again, and in each phase of both the leader is killed: the end is the same.
+/// Up and down again, and in each phase of both the leader is killed: the end is the same, and the way is straight.
 #[tokio::test]
 async fn an_operator_that_is_killed_in_any_phase_of_a_scale_is_followed_by_one_that_goes_on() {
+    use ScalingPhase::{Clearing, Draining, Provisioning, Purging, Shrinking, Switching, Warming};
     with_temp_ns("killed", |fixture| async move {
-        let spec = specs::one_region("shop", 2).replacen("window: 1s", "window: 3s", 1);
-        fixture.apply(&spec).await.unwrap();
+        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
         fixture.ready("shop").await;
-        let mut killed_in = BTreeSet::new();
-        for target in ScalingPhase::ALL {
-            for nodes in [3, 2] {
-                let replicas = json!({"spec": {"replicas": nodes}});
-                fixture.patch("shop", replicas).await.unwrap();
-                if reaches(&fixture, target, nodes).await {
-                    kill_leader(&fixture).await;
-                    killed_in.insert((target, nodes));
-                }
-                settled(&fixture, nodes).await;
-                fixture.write("shop", "main", KEYS).await;
-                fixture.serves_all("shop", "main", KEYS).await;
+        fixture.write("shop", "main", KEYS).await;
+        let up = [Provisioning, Clearing, Warming, Switching, Purging];
+        let down = [Clearing, Warming, Switching, Draining, Shrinking, Purging];
+        for (from, to, phases) in [(2, 3, &up[..]), (3, 2, &down[..])] {
+            let steps = Steps::watch(&fixture);
+            let replicas = json!({"spec": {"replicas": to}});
+            fixture.patch("shop", replicas).await.unwrap();
+            let mut killed_in = BTreeSet::new();
+            while let Some(phase) = next_phase(&fixture, &killed_in, to).await {
+                kill_leader(&fixture).await;
+                killed_in.insert(phase);
             }
+            println!("from {from} to {to} nodes: killed in {killed_in:?}");
+            assert_eq!(killed_in, phases.iter().copied().collect());
+            settled(&fixture, to).await;
+            fixture.serves_all("shop", "main", KEYS).await;
+            steps.went_straight(from, to);
         }
-        println!("killed in {killed_in:?}");
-        for expected in [
-            (ScalingPhase::Provisioning, 3),
-            (ScalingPhase::Warming, 3),
-            (ScalingPhase::Warming, 2),
-        ] {
-            assert!(killed_in.contains(&expected), "{expected:?} never came by");
+    })
+    .await;
+}
+
+/// A pod template changes, and the leader is killed while a node goes, while the next one comes, and before the roll goes on:
+/// every node is restarted once, and clients notice nothing.
+#[tokio::test]
+async fn an_operator_that_is_killed_in_any_phase_of_a_roll_changes_nothing_about_it() {
+    with_temp_ns("killed-roll", |fixture| async move {
+        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
+        fixture.ready("shop").await;
+        fixture.write("shop", "main", KEYS).await;
+        for (round, node) in ["shop-main-1", "shop-main-0"].into_iter().enumerate() {
+            let pods = fixture.api::<Pod>();
+            let old = pods.get(node).await.unwrap().metadata.uid;
+            let incarnations = Incarnations::watch(&fixture);
+            let cpu = format!("{}m", 11 + round);
+            let requests = json!({"spec": {"node": {"resources": {"requests": {"cpu": cpu}}}}});
+            fixture.patch("shop", requests).await.unwrap();
+            let goes =
+                |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+            let comes = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.metadata.uid != old);
+            let is_back = |pod: Option<&Pod>| comes(pod) && pod.is_some_and(pod_is_ready);
+            fixture.wait("a node goes", node, goes).await;
+            kill_leader(&fixture).await;
+            fixture.wait("another comes", node, comes).await;
+            kill_leader(&fixture).await;
+            fixture.wait("it is back", node, is_back).await;
+            kill_leader(&fixture).await;
+            let rolled =
+                |cluster: Option<&PetraCluster>| is_ready(cluster) && incarnations.count() >= 4;
+            fixture.wait("the roll ends", "shop", rolled).await;
+            assert_eq!(incarnations.count(), 4, "two nodes, each restarted once");
+            fixture.serves_all("shop", "main", KEYS).await;
         }
     })
     .await;
@@ -56,7 +88,7 @@ async fn an_operator_that_is_killed_in_any_phase_of_a_scale_is_followed_by_one_t
 #[tokio::test]
 async fn of_two_operators_one_leads_and_hands_over_when_it_ends() {
     with_temp_ns("two-operators", |fixture| async move {
-        let first = leader(&fixture).await.unwrap();
+        let first = eventually("somebody leads", || leader(&fixture)).await;
         let operators = operator_pods(&fixture).await.unwrap();
         assert!(operators.len() >= 2, "{} operators run", operators.len());
         let api: Api<Pod> = fixture.api_in(NAMESPACE);
@@ -74,15 +106,20 @@ async fn of_two_operators_one_leads_and_hands_over_when_it_ends() {
     .await;
 }
 
-/// Whether the cluster comes to `target` on its way to `nodes` nodes; not every phase is part of every way.
-async fn reaches(fixture: &Fixture, target: ScalingPhase, nodes: i32) -> bool {
-    let there_or_over = move |cluster: Option<&PetraCluster>| {
-        phase(cluster) == Some(target) || is_settled(cluster, nodes)
+/// The next phase of the way to `nodes` nodes, unless that is over.
+async fn next_phase(
+    fixture: &Fixture,
+    seen: &BTreeSet<ScalingPhase>,
+    nodes: i32,
+) -> Option<ScalingPhase> {
+    let seen = seen.clone();
+    let is_new_or_over = move |cluster: Option<&PetraCluster>| {
+        phase(cluster).is_some_and(|phase| !seen.contains(&phase)) || is_settled(cluster, nodes)
     };
     let cluster = fixture
-        .wait("the phase comes, or the end", "shop", there_or_over)
+        .wait("the next phase comes, or the end", "shop", is_new_or_over)
         .await;
-    phase(cluster.as_ref()) == Some(target)
+    phase(cluster.as_ref())
 }
 
 fn is_settled(cluster: Option<&PetraCluster>, nodes: i32) -> bool {
@@ -92,7 +129,7 @@ fn is_settled(cluster: Option<&PetraCluster>, nodes: i32) -> bool {
             .is_some_and(|status| status.scaling.is_empty() && status.regions[0].nodes == nodes)
 }
 
-async fn settled(fixture: &Fixture, nodes: i32) {
+pub(crate) async fn settled(fixture: &Fixture, nodes: i32) {
     let settled = move |cluster: Option<&PetraCluster>| is_settled(cluster, nodes);
     fixture
         .wait("the change of size ends", "shop", settled)
@@ -103,19 +140,26 @@ async fn settled(fixture: &Fixture, nodes: i32) {
     assert_eq!(set.spec.unwrap().replicas, Some(nodes));
 }
 
-/// Ends the leader without a chance to hand over.
+/// Ends the leader without a chance to hand over, and what is left of its lease, so that nobody has to wait for that.
 async fn kill_leader(fixture: &Fixture) {
-    let leader = leader(fixture).await.unwrap();
+    let leader = eventually("somebody leads", || leader(fixture)).await;
     let at_once = DeleteParams::default().grace_period(0);
     let api: Api<Pod> = fixture.api_in(NAMESPACE);
     // It may be gone by itself.
     let _ = api.delete(&leader, &at_once).await;
+    let leases: Api<Lease> = fixture.api_in(NAMESPACE);
+    let over = Patch::Merge(json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}));
+    leases
+        .patch("petracache", &PatchParams::default(), &over)
+        .await
+        .unwrap();
 }
 
 async fn leader(fixture: &Fixture) -> anyhow::Result<String> {
     let leases: Api<Lease> = fixture.api_in(NAMESPACE);
     let lease = leases.get("petracache").await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity);
+    let holder = holder.filter(|holder| !holder.is_empty());
     holder.ok_or_else(|| anyhow::anyhow!("nobody leads"))
 }
 

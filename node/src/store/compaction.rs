@@ -1,4 +1,4 @@
-//! What leaves the disk when RocksDB compacts: expired and flushed records.
+//! What leaves the disk when RocksDB compacts: records that expired, were flushed, or are another node's.
 //!
 //! Owns the compaction filter. Each compaction looks at the clock once; it may drop a record late but never early.
 
@@ -46,9 +46,13 @@ pub(super) struct DropDeadFilter {
 }
 
 impl CompactionFilter for DropDeadFilter {
-    fn filter(&mut self, _level: u32, _key: &[u8], value: &[u8]) -> CompactionDecision {
+    fn filter(&mut self, _level: u32, key: &[u8], value: &[u8]) -> CompactionDecision {
         match record::header(value) {
-            Some(header) if !self.liveness.is_live(header.attributes, self.now) => {
+            Some(header)
+                if !self
+                    .liveness
+                    .is_live_record(key, header.attributes, self.now) =>
+            {
                 CompactionDecision::Remove
             }
             // What is not understood is not ours to delete.

@@ -70,7 +70,7 @@ impl Store {
             }
         };
         self.liveness
-            .is_live(entry.attributes, now)
+            .is_live_record(key, entry.attributes, now)
             .then_some(entry)
     }
 }

@@ -14,6 +14,7 @@ use tracing::error;
 
 use super::StoreError;
 use super::item::{Attributes, Expiry, Item};
+use super::liveness::Liveness;
 use super::memory::{Locked, Memory, Place};
 use super::quota::Quota;
 use super::record;
@@ -93,6 +94,7 @@ impl Loaders {
         memory: &Arc<Memory>,
         rocks: &Arc<Rocks>,
         quota: &Arc<Quota>,
+        liveness: &Arc<Liveness>,
     ) -> io::Result<Self> {
         // Bounded by what the connections may have under way.
         let (jobs, queue) = unbounded();
@@ -100,11 +102,19 @@ impl Loaders {
         let threads = (0..THREADS)
             .map(|index| {
                 let (memory, rocks) = (Arc::clone(memory), Arc::clone(rocks));
-                let quota = Arc::clone(quota);
+                let (quota, liveness) = (Arc::clone(quota), Arc::clone(liveness));
                 let (queue, counts) = (queue.clone(), Arc::clone(&counts));
                 thread::Builder::new()
                     .name(format!("loader-{index}"))
-                    .spawn(move || load_all(&queue, &memory, &rocks, &quota, &counts))
+                    .spawn(move || {
+                        let to = To {
+                            memory: &memory,
+                            rocks: &rocks,
+                            quota: &quota,
+                            liveness: &liveness,
+                        };
+                        to.load_all(&queue, &counts);
+                    })
             })
             .collect::<io::Result<_>>()?;
         Ok(Self {
@@ -153,37 +163,49 @@ impl Drop for Loaders {
     }
 }
 
-fn load_all(queue: &Receiver<Job>, memory: &Memory, rocks: &Rocks, quota: &Quota, counts: &Counts) {
-    while let Ok(job) = queue.recv() {
-        let found = load(&job, memory, rocks, quota);
-        counts.loads.fetch_add(1, Ordering::Relaxed);
-        if let Ok(true) = found {
-            counts.found.fetch_add(1, Ordering::Relaxed);
-        }
-        job.loading.finish(found.map(drop));
-    }
+/// What a thread reads from, and where it brings it.
+struct To<'a> {
+    memory: &'a Memory,
+    rocks: &'a Rocks,
+    quota: &'a Quota,
+    liveness: &'a Liveness,
 }
 
-/// Brings the item to memory, and says whether there was one.
-fn load(job: &Job, memory: &Memory, rocks: &Rocks, quota: &Quota) -> Result<bool, StoreError> {
-    let read = rocks.get(&job.key).map_err(StoreError::Read);
-    let mut shard = memory.lock(job.place);
-    if !shard.end_load(&job.key, &job.loading) {
-        // Somebody has written meanwhile, so that what was read is history.
-        return Ok(false);
-    }
-    let item = read?.and_then(|record| {
-        let header = record::header(&record)?;
-        Some(record::item(&job.key, header, &record, job.now))
-    });
-    match &item {
-        Some(item) => keep(&mut shard, item, quota),
-        None => {
-            let hash = shard.hash();
-            shard.keep_absent(hash, absent(&job.key, job.now));
+impl To<'_> {
+    fn load_all(&self, queue: &Receiver<Job>, counts: &Counts) {
+        while let Ok(job) = queue.recv() {
+            let found = self.load(&job);
+            counts.loads.fetch_add(1, Ordering::Relaxed);
+            if let Ok(true) = found {
+                counts.found.fetch_add(1, Ordering::Relaxed);
+            }
+            job.loading.finish(found.map(drop));
         }
     }
-    Ok(item.is_some())
+
+    /// Brings the item to memory, and says whether there was one.
+    fn load(&self, job: &Job) -> Result<bool, StoreError> {
+        let read = self.rocks.get(&job.key).map_err(StoreError::Read);
+        let mut shard = self.memory.lock(job.place);
+        if !shard.end_load(&job.key, &job.loading) {
+            // Somebody has written meanwhile, so that what was read is history.
+            return Ok(false);
+        }
+        let item = read?.and_then(|record| {
+            let header = record::header(&record)?;
+            // Asked under the lock, because memory is swept but once of what a purge drops.
+            let kept = self.liveness.is_kept(&job.key, header.attributes.cas);
+            kept.then(|| record::item(&job.key, header, &record, job.now))
+        });
+        match &item {
+            Some(item) => keep(&mut shard, item, self.quota),
+            None => {
+                let hash = shard.hash();
+                shard.keep_absent(hash, absent(&job.key, job.now));
+            }
+        }
+        Ok(item.is_some())
+    }
 }
 
 /// Keeps what the disk has in memory, and on the disk if it would be dropped there soon.

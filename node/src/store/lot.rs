@@ -155,7 +155,7 @@ impl Written {
     ) -> Option<&'a [u8]> {
         let item = &taken.item;
         self.bytes += item.key().len() as u64;
-        if item.has(Marks::ABSENT) || !liveness.is_live(item.attributes(), now) {
+        if item.has(Marks::ABSENT) || !liveness.is_live(item.key(), item.attributes(), now) {
             return None;
         }
         self.lives_until = self.lives_until.later(item.expiry());

@@ -25,6 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::quality::RandomState;
 
+use super::item::Item;
 use crate::clock::UnixSeconds;
 
 pub use shard::ShardFigures;
@@ -122,6 +123,13 @@ impl Memory {
     pub(super) fn write_again_older_than(&self, moment: UnixSeconds) -> usize {
         (0..self.shards.len())
             .map(|index| self.lock_index(index).write_again_older_than(moment))
+            .sum()
+    }
+
+    /// Takes out the items that `is_gone` says, and says how many they were. Takes every lock for a moment.
+    pub(super) fn sweep(&self, is_gone: impl Fn(&Item) -> bool, now: UnixSeconds) -> usize {
+        (0..self.shards.len())
+            .map(|index| self.lock_index(index).sweep(&is_gone, now))
             .sum()
     }
 

@@ -27,6 +27,8 @@ pub(super) use table_file::TableFile;
 const MARKS: &str = "marks";
 /// The outline of [`super::ages`], among the marks.
 const AGES: &[u8] = b"ages";
+/// The history of [`super::purges`], among the marks.
+const PURGES: &[u8] = b"purges";
 
 /// Bits per key of the filters that spare misses the disk: about 1 % of them still go there.
 const FILTER_BITS_PER_KEY: f64 = 10.0;
@@ -224,6 +226,28 @@ impl Rocks {
             for (mark, value) in marks {
                 batch.put_cf(family, mark.key(), value.to_le_bytes());
             }
+        }
+        self.db.write_opt(&batch, &self.mark_writes)
+    }
+
+    /// The history that was last kept.
+    pub(super) fn purges(&self) -> Result<Option<Vec<u8>>, rocksdb::Error> {
+        match self.db.cf_handle(MARKS) {
+            Some(family) => self.db.get_cf(family, PURGES),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes a history together with a mark, and returns when both are on the disk, in every mode.
+    pub(super) fn set_purges(
+        &self,
+        history: &[u8],
+        (mark, value): (Mark, u64),
+    ) -> Result<(), rocksdb::Error> {
+        let mut batch = WriteBatch::default();
+        if let Some(family) = self.db.cf_handle(MARKS) {
+            batch.put_cf(family, PURGES, history);
+            batch.put_cf(family, mark.key(), value.to_le_bytes());
         }
         self.db.write_opt(&batch, &self.mark_writes)
     }

@@ -136,9 +136,20 @@ impl Client {
 
 /// Status and body of an HTTP GET.
 pub(crate) fn http_get(addr: SocketAddr, path: &str) -> (u16, String) {
+    http(addr, "GET", path, "")
+}
+
+/// Sends `body` to an HTTP endpoint. The status and the body of the answer.
+pub(crate) fn http(addr: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut client = Client::connect(addr);
-    client
-        .send(format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").as_bytes());
+    let length = body.len();
+    client.send(
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+        .as_bytes(),
+    );
     let response = String::from_utf8(client.rest()).expect("text");
     let status = response
         .split(' ')

@@ -18,6 +18,7 @@ mod listening;
 mod mcrouter;
 mod model;
 mod notation;
+mod places;
 mod power_loss;
 mod process;
 mod restarts;

@@ -8,6 +8,7 @@ use petra_node::protocol::request::{ANY_VERSION, Direction, Request, Steps, Stor
 use petra_node::protocol::response::{Counter, Refusal, Response};
 use petra_node::store::Store;
 use petra_node::store::item::Exptime;
+use petra_routing::Place;
 use proptest::prelude::*;
 
 use crate::store::{TestClock, done, open, write_dirty};
@@ -24,6 +25,9 @@ enum Step {
     Arithmetic(Direction, usize, u64),
     Touch(usize, i32),
     FlushAll(i32),
+    /// In a pool of so many nodes.
+    Place(u32),
+    Sweep,
     TooLarge(Mode, usize),
     Wait(u32),
     WriteAndDrop,
@@ -74,6 +78,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (direction, key.clone(), delta).prop_map(|(dir, k, d)| Step::Arithmetic(dir, k, d)),
         2 => (key.clone(), exptime.clone()).prop_map(|(k, e)| Step::Touch(k, e)),
         1 => (-1..15).prop_map(Step::FlushAll),
+        2 => (0_u32..6).prop_map(Step::Place),
+        1 => Just(Step::Sweep),
         1 => (mode, key).prop_map(|(m, k)| Step::TooLarge(m, k)),
         3 => (1_u32..8).prop_map(Step::Wait),
         1 => Just(Step::WriteAndDrop),
@@ -97,6 +103,7 @@ struct Entry {
 struct Model {
     entries: BTreeMap<usize, Entry>,
     flush_due: Option<u64>,
+    place: Option<Place>,
     versions: u64,
     /// The cas that each version was seen with.
     cas_of_version: BTreeMap<u64, u64>,
@@ -229,6 +236,14 @@ impl Run {
                 };
                 assert_eq!(self.ask(flush), Response::Ok);
             }
+            Step::Place(size) => self.place(Place {
+                index: 1,
+                size,
+                hash: Default::default(),
+                salt: String::new(),
+                epoch: None,
+            }),
+            Step::Sweep => self.store.as_ref().expect("open").sweep(self.clock.now()),
             Step::TooLarge(mode, key) => {
                 let mode = self.mode(mode, key);
                 if mode == StoreMode::Set {
@@ -255,6 +270,19 @@ impl Run {
                 drop(store);
                 self.store = Some(open(self.dir.path(), &self.clock));
             }
+        }
+    }
+
+    /// What is another node's is gone, unless the node was there already.
+    fn place(&mut self, place: Place) {
+        let store = self.store.as_ref().expect("open");
+        let is_news = store.set_place(place.clone()).expect("placed");
+        assert_eq!(is_news, self.model.place.as_ref() != Some(&place));
+        assert_eq!(store.place().as_ref(), Some(&place));
+        if is_news {
+            let is_own = |key: &usize| place.owns(KEYS[*key]);
+            self.model.entries.retain(|key, _| is_own(key));
+            self.model.place = Some(place);
         }
     }
 

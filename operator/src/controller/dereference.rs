@@ -11,10 +11,11 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::reflector::Store;
 use kube::{Resource, ResourceExt};
-use petra_routing::Config;
+use petra_routing::{Config, Place};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::places::Places;
 use super::routers::{RouterPod, Routers};
 use super::volumes::Growth;
 use crate::crd::PetraCluster;
@@ -98,6 +99,12 @@ pub struct NodePod {
     pub ready: bool,
     /// Why it does not run, in the words of who tried.
     pub trouble: Option<String>,
+    /// Identity of this very pod.
+    pub uid: String,
+    /// Where it answers.
+    pub address: Option<String>,
+    /// Its place in the pool, as this very pod has confirmed it.
+    pub place: Option<Place>,
 }
 
 impl Observed {
@@ -142,7 +149,7 @@ impl Observed {
         }
     }
 
-    fn add_node(&mut self, pod: &Pod) {
+    fn add_node(&mut self, pod: &Pod, places: &Places) {
         let name = pod.name_any();
         let Some((set, ordinal)) = name.rsplit_once('-') else {
             return;
@@ -153,6 +160,9 @@ impl Observed {
         let node = NodePod {
             ready: is_ready(pod) && pod.metadata.deletion_timestamp.is_none(),
             trouble: trouble(pod),
+            uid: pod.uid().unwrap_or_default(),
+            address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
+            place: places.confirmed(pod),
         };
         self.nodes
             .entry(set.to_owned())
@@ -179,7 +189,12 @@ impl Observed {
 }
 
 /// Collects what there is of `cluster`, and asks its routers what they run.
-pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Routers) -> Observed {
+pub async fn dereference(
+    cluster: &PetraCluster,
+    stores: &Stores,
+    routers: &Routers,
+    places: &Places,
+) -> Observed {
     let mut observed = Observed::default();
     observed.add(
         Kind::ConfigMap,
@@ -239,7 +254,7 @@ pub async fn dereference(cluster: &PetraCluster, stores: &Stores, routers: &Rout
         .into_iter()
         .partition(|pod| is_of(pod, Component::Router));
     for pod in node_pods {
-        observed.add_node(&pod);
+        observed.add_node(&pod, places);
     }
     observed.count_ready_nodes();
     observed.routers = routers.ask_all(&router_pods).await;

@@ -1,13 +1,16 @@
 //! No client. What shall be next, decided from the spec, from what there is, and from the step that was under way.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use petra_routing::Place;
+use petra_routing::place::HashFunction;
 
 use super::build::config_map::config_hash;
 use super::build::{self, Layouts, RegionObjects, routes};
-use super::dereference::Observed;
-use super::layout::{Layout, Live, Pace, Past, Step, Used};
+use super::dereference::{NodePod, Observed};
+use super::layout::{Layout, Live, Pace, Past, Step, Told, Used};
 use super::status::config_text;
 use super::validate::{InvalidSpec, ValidatedCluster, ValidatedRegion};
 use crate::crd::{PetraClusterStatus, ScalingPhase};
@@ -24,8 +27,23 @@ pub struct Plan {
     pub layouts: Layouts,
     /// What each of them is made of.
     pub regions: Vec<RegionObjects>,
+    /// Nodes that shall be told their place now.
+    pub untold: Vec<Untold>,
     /// When time alone makes a difference.
     pub due: Option<Duration>,
+}
+
+/// A node that shall be told its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Untold {
+    /// Its pod.
+    pub pod: String,
+    /// Identity of this very pod.
+    pub uid: String,
+    /// Where it answers.
+    pub address: String,
+    /// What it is told.
+    pub place: Place,
 }
 
 impl Plan {
@@ -62,14 +80,43 @@ impl Plan {
                 build::statefulset::keep_volume_size(&mut region.stateful_set, size);
             }
         }
+        let untold = untold(&cluster, &layouts, observed);
         let due = due(&layouts, pace, previous, now);
         Ok(Self {
             cluster,
             layouts,
             regions,
+            untold,
             due,
         })
     }
+}
+
+/// The nodes that can be told something that they have not confirmed.
+fn untold(cluster: &ValidatedCluster, layouts: &Layouts, observed: &Observed) -> Vec<Untold> {
+    let of_region = |region: &ValidatedRegion| -> Vec<Untold> {
+        let layout = layouts.get(&region.names.region);
+        let Some(telling) = layout.and_then(|layout| layout.telling) else {
+            return Vec::new();
+        };
+        let nodes = observed.nodes.get(&region.names.node_set());
+        let of_node = |ordinal| {
+            let node = nodes?.get(&ordinal).filter(|node| node.ready)?;
+            let place = place(cluster, ordinal, telling.told)?;
+            let is_news = !node
+                .place
+                .as_ref()
+                .is_some_and(|told| place.is_said_by(told));
+            is_news.then(|| Untold {
+                pod: region.names.pod(ordinal),
+                uid: node.uid.clone(),
+                address: node.address.clone().unwrap_or_default(),
+                place,
+            })
+        };
+        telling.nodes().filter_map(of_node).collect()
+    };
+    cluster.built().flat_map(of_region).collect()
 }
 
 fn largest_config(regions: &[RegionObjects]) -> usize {
@@ -100,6 +147,7 @@ fn layouts(
             pods: observed.node_sets.get(&set).map(|set| set.pods),
             existing: observed.existing_nodes(&set),
             ready: observed.ready_nodes(&set),
+            told: told(cluster, region, observed),
             // Every region's routers use this region's nodes.
             routers_follow: routers_follow && all_configs_agree(cluster, observed, region),
             serving,
@@ -131,6 +179,36 @@ fn live_config_is_everywhere(cluster: &ValidatedCluster, observed: &Observed) ->
     })
 }
 
+/// What the nodes of `region` were told, as far as it is about the hash that routers use.
+fn told(
+    cluster: &ValidatedCluster,
+    region: &ValidatedRegion,
+    observed: &Observed,
+) -> BTreeMap<i32, Told> {
+    let nodes = observed.nodes.get(&region.names.node_set());
+    let told = |(ordinal, node): (&i32, &NodePod)| {
+        let place = node.place.as_ref()?;
+        let told = Told {
+            size: i32::try_from(place.size).ok()?,
+            epoch: place.epoch,
+        };
+        let is_current = self::place(cluster, *ordinal, told).as_ref() == Some(place);
+        is_current.then_some((*ordinal, told))
+    };
+    nodes.into_iter().flatten().filter_map(told).collect()
+}
+
+/// The place of node `ordinal` as it is said to the node itself.
+fn place(cluster: &ValidatedCluster, ordinal: i32, told: Told) -> Option<Place> {
+    Some(Place {
+        index: u32::try_from(ordinal).ok()?,
+        size: u32::try_from(told.size).ok()?,
+        hash: HashFunction::Ch3,
+        salt: cluster.routing.salt.clone(),
+        epoch: told.epoch,
+    })
+}
+
 /// Whether every live configuration uses the same of `region`.
 fn all_configs_agree(
     cluster: &ValidatedCluster,
@@ -154,6 +232,7 @@ pub fn past(status: Option<&PetraClusterStatus>, region: &str, now: Timestamp) -
             to: scaling.to,
             phase: scaling.phase,
         },
+        since: scaling.started_at.0.as_second(),
         // A clock that was put back makes it look as if the step had only begun.
         age: Duration::try_from(age).unwrap_or_default(),
     })
@@ -171,6 +250,10 @@ fn due(
         let whole = match step.phase {
             ScalingPhase::Warming => pace.window.unwrap_or_default(),
             ScalingPhase::Draining => pace.drain,
+            // When it is over, nodes are told, and what is left is to wait for those that are away.
+            ScalingPhase::Clearing | ScalingPhase::Purging if layout.telling.is_none() => {
+                pace.drain
+            }
             _ => return None,
         };
         let age = past(previous, region, now)

@@ -15,6 +15,8 @@ use kube::api::Api;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::DefaultBackoff;
 use kube::runtime::{WatchStreamExt, predicates, watcher};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -38,6 +40,28 @@ const CONCURRENCY: u16 = 8;
 
 /// Objects that are read at once when caches are filled: answers of ten thousand of them are larger than the caches.
 const PAGE: u32 = 50;
+/// Longest pause before a watch that was cut is begun anew.
+const LAST_RETRY_OF_WATCH: Duration = Duration::from_secs(3);
+
+/// How watches are begun anew: as by default, but never later than after [`LAST_RETRY_OF_WATCH`]. A restarted API server
+/// refuses the old version first, so that twice the default of 30 s would be a minute without news; a dozen watches are no
+/// burden.
+#[derive(Default)]
+pub struct Impatient(DefaultBackoff);
+
+impl Iterator for Impatient {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|pause| pause.min(LAST_RETRY_OF_WATCH))
+    }
+}
+
+impl Backoff for Impatient {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
 
 /// What to work on, and when.
 pub struct Watched {
@@ -69,7 +93,7 @@ pub async fn run(
         api::<PetraCluster>(&client, namespace),
         watcher::Config::default().page_size(PAGE),
     )
-    .default_backoff()
+    .backoff(Impatient::default())
     .modify(|cluster| cluster.managed_fields_mut().clear())
     .reflect(cluster_writer)
     .applied_objects()
@@ -175,7 +199,7 @@ where
 {
     let (store, writer): (Store<K>, Writer<K>) = reflector::store();
     let stream = watcher(api::<K>(client, namespace), config)
-        .default_backoff()
+        .backoff(Impatient::default())
         .modify(|object| object.managed_fields_mut().clear())
         .reflect(writer)
         .touched_objects()
@@ -195,7 +219,7 @@ fn pods(
 ) {
     let (store, writer) = reflector::store();
     let stream = watcher(api::<Pod>(client, namespace), config)
-        .default_backoff()
+        .backoff(Impatient::default())
         .modify(forget_most)
         .reflect(writer)
         .touched_objects()
@@ -254,4 +278,20 @@ fn filled(stores: &Stores) -> BoxFuture<'static, ()> {
         }
     }
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_never_left_alone_for_long() {
+        let mut pauses = Impatient::default();
+        assert!(
+            pauses
+                .next()
+                .is_some_and(|first| first < LAST_RETRY_OF_WATCH)
+        );
+        assert!(pauses.take(100).all(|pause| pause <= LAST_RETRY_OF_WATCH));
+    }
 }

@@ -17,7 +17,8 @@ pub struct NetworkPolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub clients: Vec<NetworkPolicyPeer>,
-    /// Who may read the metrics of nodes; every pod when missing.
+    /// Who may read the metrics of nodes; every pod when missing. Whoever may can also make a node drop its items, by telling it
+    /// another place in the pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub monitoring: Vec<NetworkPolicyPeer>,

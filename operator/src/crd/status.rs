@@ -87,6 +87,8 @@ pub struct ScalingStatus {
 pub enum ScalingPhase {
     /// New nodes are started; routers use the old layout.
     Provisioning,
+    /// Nodes that will get more keys drop what they may have of them; routers use the old layout.
+    Clearing,
     /// Routers use the new layout, and look up in the old one what it misses.
     Warming,
     /// Routers turn to the new layout alone.
@@ -95,26 +97,32 @@ pub enum ScalingPhase {
     Draining,
     /// The last nodes are removed.
     Shrinking,
+    /// Every node drops what the new layout has given to others.
+    Purging,
 }
 
 impl ScalingPhase {
     /// All of them, in their order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Provisioning,
+        Self::Clearing,
         Self::Warming,
         Self::Switching,
         Self::Draining,
         Self::Shrinking,
+        Self::Purging,
     ];
 
     /// Its name, as in the status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Provisioning => "Provisioning",
+            Self::Clearing => "Clearing",
             Self::Warming => "Warming",
             Self::Switching => "Switching",
             Self::Draining => "Draining",
             Self::Shrinking => "Shrinking",
+            Self::Purging => "Purging",
         }
     }
 }

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use super::queues::{Ghosts, Queue, Ticket, small_limit};
 use crate::clock::UnixSeconds;
 use crate::store::item::{Item, Marks};
-use crate::store::load::Loading;
+use crate::store::load::{Loading, absent};
 
 /// What an item costs beside its allocation: its place in the table, in a queue and among the ghosts, each with the room
 /// that growing tables keep.
@@ -181,6 +181,26 @@ impl Shard {
             .collect();
         old.iter().for_each(|ticket| self.mark_dirty(*ticket));
         old.len()
+    }
+
+    /// Takes out the items that `is_gone` says, and says how many they were. What is not on the disk as it is here leaves when
+    /// the disk has heard that it is gone.
+    pub(super) fn sweep(&mut self, is_gone: impl Fn(&Item) -> bool, now: UnixSeconds) -> usize {
+        let gone: Vec<(Ticket, Item)> = self
+            .table
+            .iter()
+            .filter(|entry| !entry.item.has(Marks::ABSENT) && is_gone(&entry.item))
+            .map(|entry| (entry.ticket, entry.item.clone()))
+            .collect();
+        for (ticket, item) in &gone {
+            if item.has(UNWRITTEN) {
+                self.write_absent(ticket.hash, absent(item.key(), now));
+            } else {
+                self.remove(*ticket);
+            }
+        }
+        self.collect_vacant();
+        gone.len()
     }
 
     /// Notes that the key is being read from the disk. The lock may be released meanwhile: what is written under the

@@ -15,8 +15,8 @@ use crate::names::{
     ADMIN_PORT, COMPONENT_LABEL, Component, INSTANCE_LABEL, MANAGER, MEMCACHED_PORT,
 };
 
-/// The nodes' policy: routers may ask them, and monitoring may read their metrics. Probes come from the machine itself, which
-/// no policy keeps out.
+/// The nodes' policy: routers may ask them, monitoring may read their metrics, and the operator tells them their place. Probes
+/// come from the machine itself, which no policy keeps out.
 pub(super) fn nodes(cluster: &ValidatedCluster, region: &ValidatedRegion) -> NetworkPolicy {
     let routers = if cluster.has_unseen_routers {
         Vec::new()
@@ -35,14 +35,26 @@ pub(super) fn nodes(cluster: &ValidatedCluster, region: &ValidatedRegion) -> Net
         Component::Node,
         vec![
             rule(routers, MEMCACHED_PORT),
-            rule(cluster.network.monitoring.clone(), ADMIN_PORT),
+            rule(and_operator(cluster.network.monitoring.clone()), ADMIN_PORT),
         ],
     )
 }
 
 /// The routers' policy: clients may ask them, and so may the operator, which asks what they run.
 pub(super) fn routers(cluster: &ValidatedCluster, region: &ValidatedRegion) -> NetworkPolicy {
-    let mut from = cluster.network.clients.clone();
+    policy(
+        cluster,
+        region,
+        Component::Router,
+        vec![rule(
+            and_operator(cluster.network.clients.clone()),
+            MEMCACHED_PORT,
+        )],
+    )
+}
+
+/// Nobody stays nobody, which means everybody.
+fn and_operator(mut from: Vec<NetworkPolicyPeer>) -> Vec<NetworkPolicyPeer> {
     if !from.is_empty() {
         let operator = BTreeMap::from([("app.kubernetes.io/name".to_owned(), MANAGER.to_owned())]);
         from.push(NetworkPolicyPeer {
@@ -50,12 +62,7 @@ pub(super) fn routers(cluster: &ValidatedCluster, region: &ValidatedRegion) -> N
             ..pods(operator)
         });
     }
-    policy(
-        cluster,
-        region,
-        Component::Router,
-        vec![rule(from, MEMCACHED_PORT)],
-    )
+    from
 }
 
 fn policy(
@@ -102,5 +109,24 @@ fn selector(labels: BTreeMap<String, String>) -> LabelSelector {
     LabelSelector {
         match_labels: Some(labels),
         ..LabelSelector::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_is_let_in_where_not_everybody_is() {
+        assert_eq!(and_operator(Vec::new()), []);
+        let monitoring = pods(BTreeMap::from([(
+            "app".to_owned(),
+            "prometheus".to_owned(),
+        )]));
+        let both = and_operator(vec![monitoring.clone()]);
+        assert_eq!(both[0], monitoring);
+        let labels = both[1].pod_selector.clone().unwrap().match_labels.unwrap();
+        assert_eq!(labels["app.kubernetes.io/name"], MANAGER);
+        assert_eq!(both[1].namespace_selector, Some(LabelSelector::default()));
     }
 }

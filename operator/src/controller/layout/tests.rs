@@ -20,16 +20,27 @@ fn live(used: Used, pods: i32, ready: i32, routers_follow: bool) -> Live {
         pods: Some(pods),
         existing: pods,
         ready: (0..ready).collect(),
+        told: BTreeMap::new(),
         routers_follow,
         serving: true,
     }
 }
 
+/// When every step of these tests began.
+const SINCE: i64 = 7;
+
 fn past(from: i32, to: i32, phase: ScalingPhase, age: Duration) -> Option<Past> {
     Some(Past {
         step: Step { from, to, phase },
+        since: SINCE,
         age,
     })
+}
+
+/// The nodes that have confirmed in this step that they are in a pool of `size`.
+fn told(nodes: Range<i32>, size: i32) -> BTreeMap<i32, Told> {
+    let epoch = Some(SINCE);
+    nodes.map(|node| (node, Told { size, epoch })).collect()
 }
 
 fn layout(pods: i32, used: Used, from: i32, to: i32, phase: ScalingPhase) -> Layout {
@@ -37,6 +48,24 @@ fn layout(pods: i32, used: Used, from: i32, to: i32, phase: ScalingPhase) -> Lay
         pods,
         used,
         step: Some(Step { from, to, phase }),
+        telling: None,
+    }
+}
+
+impl Layout {
+    fn telling(self, nodes: Range<i32>, size: i32) -> Self {
+        Self {
+            telling: Some(Telling::new(nodes, size, Some(SINCE))),
+            ..self
+        }
+    }
+
+    /// The end, where whoever was not told yet is told.
+    fn end(nodes: i32) -> Self {
+        Self {
+            telling: Some(Telling::new(0..nodes, nodes, None)),
+            ..Self::settled(nodes)
+        }
     }
 }
 
@@ -60,16 +89,64 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
             layout(5, three, 3, 5, Provisioning),
         ),
         (
-            "both layouts are used",
-            live(three, 5, 5, true),
+            "and every router that runs something else",
+            live(three, 5, 5, false),
             None,
+            layout(5, three, 3, 5, Provisioning),
+        ),
+        (
+            "then for the last answers",
+            live(three, 5, 5, true),
+            past(3, 5, Clearing, DRAIN / 2),
+            layout(5, three, 3, 5, Clearing),
+        ),
+        (
+            "the new nodes are told that they own nothing yet",
+            live(three, 5, 5, true),
+            past(3, 5, Clearing, DRAIN),
+            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+        ),
+        (
+            "a router that is away for a moment does not begin that anew",
+            live(three, 5, 5, false),
+            past(3, 5, Clearing, DRAIN),
+            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+        ),
+        (
+            "each of them must confirm",
+            Live {
+                told: told(3..4, 3),
+                ..live(three, 5, 5, true)
+            },
+            past(3, 5, Clearing, DRAIN),
+            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+        ),
+        (
+            "what was confirmed at another time does not count",
+            Live {
+                told: told(3..5, 3),
+                ..live(three, 5, 5, true)
+            },
+            past(3, 5, Clearing, DRAIN).map(|past| Past { since: 8, ..past }),
+            Layout {
+                telling: Some(Telling::new(3..5, 3, Some(8))),
+                ..layout(5, three, 3, 5, Clearing)
+            },
+        ),
+        (
+            "then both layouts are used",
+            Live {
+                told: told(3..5, 3),
+                ..live(three, 5, 5, true)
+            },
+            past(3, 5, Clearing, DRAIN),
             layout(5, both, 3, 5, Warming),
         ),
         (
-            "but not while a router runs something else",
-            live(three, 5, 5, false),
-            None,
-            layout(5, three, 3, 5, Switching),
+            "also when that is not seen yet",
+            live(three, 5, 5, true),
+            past(3, 5, Warming, Duration::ZERO),
+            layout(5, both, 3, 5, Warming),
         ),
         (
             "for the window",
@@ -102,16 +179,46 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
             layout(5, five, 3, 5, Switching),
         ),
         (
+            "also while that is not seen yet",
+            live(both, 5, 5, true),
+            past(3, 5, Switching, old),
+            layout(5, five, 3, 5, Switching),
+        ),
+        (
             "until every router does",
             live(five, 5, 5, false),
             past(3, 5, Switching, old),
             layout(5, five, 3, 5, Switching),
         ),
         (
-            "and that is the end",
+            "then the last requests to the old one are waited for",
             live(five, 5, 5, true),
             past(3, 5, Switching, old),
-            Layout::settled(5),
+            layout(5, five, 3, 5, Purging),
+        ),
+        (
+            "and every node is told what is its own",
+            live(five, 5, 5, true),
+            past(3, 5, Purging, DRAIN),
+            layout(5, five, 3, 5, Purging).telling(0..5, 5),
+        ),
+        (
+            "also one that is down, when it is back",
+            Live {
+                told: told(1..5, 5),
+                ..live(five, 5, 5, true)
+            },
+            past(3, 5, Purging, WINDOW),
+            layout(5, five, 3, 5, Purging).telling(0..5, 5),
+        ),
+        (
+            "and that is the end",
+            Live {
+                told: told(0..5, 5),
+                ..live(five, 5, 5, true)
+            },
+            past(3, 5, Purging, old),
+            Layout::end(5),
         ),
     ];
     for (case, live, past, expected) in table {
@@ -126,9 +233,24 @@ fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
     let three = Used::only(3);
     let table = [
         (
-            "the old layout is still asked",
+            "the nodes that stay get what others own",
             live(five, 5, 5, true),
             None,
+            layout(5, five, 5, 3, Clearing),
+        ),
+        (
+            "and drop what they may have of it",
+            live(five, 5, 5, true),
+            past(5, 3, Clearing, DRAIN),
+            layout(5, five, 5, 3, Clearing).telling(0..3, 5),
+        ),
+        (
+            "then the old layout is still asked",
+            Live {
+                told: told(0..3, 5),
+                ..live(five, 5, 5, true)
+            },
+            past(5, 3, Clearing, DRAIN),
             layout(5, both, 5, 3, Warming),
         ),
         (
@@ -171,10 +293,19 @@ fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
             layout(3, three, 5, 3, Shrinking),
         ),
         (
-            "and that is the end",
+            "what is no longer theirs leaves the others",
             live(three, 3, 3, true),
             past(5, 3, Shrinking, DRAIN),
-            Layout::settled(3),
+            layout(3, three, 5, 3, Purging),
+        ),
+        (
+            "and that is the end",
+            Live {
+                told: told(0..3, 3),
+                ..live(three, 3, 3, true)
+            },
+            past(5, 3, Purging, DRAIN),
+            Layout::end(3),
         ),
     ];
     for (case, live, past, expected) in table {
@@ -192,7 +323,7 @@ fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
             "more pods than wanted stay until the end",
             live(three, 6, 4, true),
             past(3, 6, Provisioning, minute),
-            layout(6, Used::both(4, 3), 3, 4, Warming),
+            layout(6, three, 3, 4, Clearing),
         ),
         (
             "warming ends without a switch",
@@ -204,12 +335,21 @@ fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
             "every router is waited for",
             live(three, 6, 6, false),
             past(6, 3, Switching, minute),
-            layout(6, three, 3, 4, Switching),
+            layout(6, three, 3, 4, Provisioning),
         ),
         (
-            "then it begins again",
+            "then it begins again, with nodes that have to forget",
             live(three, 6, 6, true),
-            past(3, 4, Switching, minute),
+            past(3, 4, Provisioning, minute),
+            layout(6, three, 3, 4, Clearing),
+        ),
+        (
+            "which they do",
+            Live {
+                told: told(3..4, 3),
+                ..live(three, 6, 6, true)
+            },
+            past(3, 4, Clearing, minute),
             layout(6, Used::both(4, 3), 3, 4, Warming),
         ),
         (
@@ -226,9 +366,12 @@ fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
 
 #[test]
 fn immediate_leaves_warming_out_and_ends_one_that_is_under_way() {
-    let three = Used::only(3);
+    let cleared = Live {
+        told: told(3..5, 3),
+        ..live(Used::only(3), 5, 5, true)
+    };
     assert_eq!(
-        Layout::next(5, IMMEDIATE, &live(three, 5, 5, true), None),
+        Layout::next(5, IMMEDIATE, &cleared, past(3, 5, Clearing, DRAIN)),
         layout(5, Used::only(5), 3, 5, Switching)
     );
     let warming = past(3, 5, Warming, Duration::ZERO);
@@ -260,11 +403,12 @@ fn a_region_that_is_as_wanted_is_left_alone() {
         ("no pod at all", nobody),
     ];
     for (case, live) in table {
-        assert_eq!(
-            Layout::next(3, WARM, &live, None),
-            Layout::settled(3),
-            "{case}"
-        );
+        let expected = if live.routers_follow {
+            Layout::end(3)
+        } else {
+            Layout::settled(3)
+        };
+        assert_eq!(Layout::next(3, WARM, &live, None), expected, "{case}");
     }
 }
 
@@ -283,8 +427,19 @@ fn a_region_that_is_new_is_used_when_all_its_nodes_are_there() {
         Layout::next(2, WARM, &live(none, 2, 1, true), None),
         layout(2, none, 0, 2, Provisioning)
     );
+    let back = live(none, 2, 2, true);
+    let clearing = past(0, 2, Clearing, DRAIN);
     assert_eq!(
-        Layout::next(2, WARM, &live(none, 2, 2, true), None),
+        Layout::next(2, WARM, &back, clearing),
+        layout(2, none, 0, 2, Clearing).telling(0..2, 0),
+        "it may have been there before"
+    );
+    let cleared = Live {
+        told: told(0..2, 0),
+        ..back
+    };
+    assert_eq!(
+        Layout::next(2, WARM, &cleared, clearing),
         layout(2, Used::only(2), 0, 2, Switching)
     );
 }
@@ -303,7 +458,13 @@ fn a_configuration_that_was_deleted_comes_back_as_the_step_had_it() {
             5,
             5,
             past(3, 5, Provisioning, age),
-            layout(5, Used::only(3), 3, 5, Switching),
+            layout(5, Used::only(3), 3, 5, Provisioning),
+        ),
+        (
+            5,
+            5,
+            past(3, 5, Clearing, DRAIN),
+            layout(5, Used::only(3), 3, 5, Clearing).telling(3..5, 3),
         ),
         (
             5,

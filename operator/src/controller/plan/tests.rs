@@ -1,5 +1,6 @@
 //! Random specs, random edits, pods and routers that lag behind, an operator that dies anywhere: whatever happens, no
-//! configuration that is live or that a router runs names a server that does not exist, or none at all.
+//! configuration that is live or that a router runs names a server that does not exist, or none at all, and no client reads
+//! an old value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,7 @@ use crate::crd::{PetraCluster, ReadPolicy, Region, WritePolicy};
 use crate::object::Kind;
 
 const ROUTERS: usize = 2;
+const KEYS: u8 = 12;
 
 #[derive(Debug, Clone)]
 enum Action {
@@ -38,6 +40,10 @@ enum Action {
     /// Somebody deletes a `ConfigMap`.
     LoseConfig(usize),
     Wait(i64),
+    /// A client sets a key, while all routers agree where it is.
+    Write(u8),
+    /// A client of one of the routers asks for a key.
+    Read(usize, u8),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -54,7 +60,34 @@ fn action() -> impl Strategy<Value = Action> {
         8 => any::<usize>().prop_map(Action::Router),
         1 => any::<usize>().prop_map(Action::LoseConfig),
         4 => (0_i64..100).prop_map(Action::Wait),
+        8 => (0..KEYS).prop_map(Action::Write),
+        8 => (any::<usize>(), 0..KEYS).prop_map(|(router, key)| Action::Read(router, key)),
     ]
+}
+
+#[derive(Default)]
+struct Volume {
+    place: Option<Place>,
+    items: BTreeMap<u8, u32>,
+}
+
+impl Volume {
+    fn put(&mut self, place: &Place) {
+        if !self
+            .place
+            .as_ref()
+            .is_some_and(|told| place.is_said_by(told))
+        {
+            self.items.retain(|key, _| place.owns(&[*key]));
+            self.place = Some(place.clone());
+        }
+    }
+}
+
+/// The node that has `key` in a pool of so many.
+fn owner(key: u8, servers: i32) -> i32 {
+    let servers = usize::try_from(servers).unwrap();
+    i32::try_from(petra_routing::ch3::ch3(&[key], servers)).unwrap()
 }
 
 /// A Kubernetes of a few maps.
@@ -67,6 +100,12 @@ struct World {
     pods: BTreeMap<String, BTreeMap<i32, bool>>,
     /// What the routers of each region run.
     routers: BTreeMap<String, [String; ROUTERS]>,
+    /// What the operator remembers to have told each pod.
+    told: BTreeMap<(String, i32), Place>,
+    /// What is on the volume of each node, which outlives its pod.
+    volumes: BTreeMap<(String, i32), Volume>,
+    /// The last value of each key.
+    written: BTreeMap<u8, u32>,
     now: Timestamp,
     regions_made: usize,
     /// The pods that each text names, once it was found to be without problems.
@@ -82,6 +121,9 @@ impl World {
             sets: BTreeMap::new(),
             pods: BTreeMap::new(),
             routers: BTreeMap::new(),
+            told: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            written: BTreeMap::new(),
             now: Timestamp::UNIX_EPOCH,
             regions_made: 1,
             named: Default::default(),
@@ -158,6 +200,8 @@ impl World {
             Action::Wait(seconds) => {
                 self.now += Duration::from_secs(seconds.unsigned_abs());
             }
+            Action::Write(key) => self.write(*key),
+            Action::Read(router, key) => self.read(*router, *key),
         }
     }
 
@@ -186,12 +230,80 @@ impl World {
         }
         let (set, pod) = steps.swap_remove(which % steps.len());
         let told = self.sets.get(&set).copied().unwrap_or(0);
-        let pods = self.pods.entry(set).or_default();
+        let pods = self.pods.entry(set.clone()).or_default();
         if pod >= told {
             pods.remove(&pod);
+            self.told.remove(&(set, pod));
         } else {
             let made = pods.contains_key(&pod);
             pods.insert(pod, made);
+        }
+    }
+
+    /// What the text of a configuration uses of each region.
+    fn used(text: &str) -> Vec<(String, Used)> {
+        let config = Config::from_json(text).unwrap();
+        let regions = config.pools.keys().filter(|pool| !pool.contains('.'));
+        regions
+            .map(|region| (format!("c-{region}"), routes::used(&config, region)))
+            .collect()
+    }
+
+    /// Routers that disagree are not modelled: what one writes another may not see for the second that it is behind.
+    fn write(&mut self, key: u8) {
+        let mut running = self.routers.values().flatten().map(|text| Self::used(text));
+        let Some(used) = running
+            .next()
+            .filter(|first| running.all(|other| other == *first))
+        else {
+            return;
+        };
+        let agrees = |text: &String| Self::used(text) == used;
+        if self.configs.len() < self.routers.len() || !self.configs.values().all(agrees) {
+            return;
+        }
+        let value = self.written.get(&key).copied().unwrap_or(0) + 1;
+        self.written.insert(key, value);
+        for (set, used) in used {
+            for servers in [Some(used.servers), used.warm].into_iter().flatten() {
+                let node = (set.clone(), owner(key, servers));
+                self.volumes
+                    .entry(node)
+                    .or_default()
+                    .items
+                    .insert(key, value);
+            }
+        }
+    }
+
+    fn read(&mut self, router: usize, key: u8) {
+        let running: Vec<&String> = self.routers.values().flatten().collect();
+        if running.is_empty() {
+            return;
+        }
+        for (set, used) in Self::used(running[router % running.len()]) {
+            let mut on = |servers| {
+                let node = (set.clone(), owner(key, servers));
+                let items = &mut self.volumes.entry(node).or_default().items;
+                items.get(&key).copied()
+            };
+            let found = on(used.servers);
+            let copied = used.warm.filter(|_| found.is_none()).and_then(&mut on);
+            if let Some(value) = found.or(copied) {
+                assert_eq!(
+                    Some(&value),
+                    self.written.get(&key),
+                    "key {key} of {set} as {used:?}"
+                );
+            }
+            if let Some(value) = copied {
+                let node = (set, owner(key, used.servers));
+                self.volumes
+                    .entry(node)
+                    .or_default()
+                    .items
+                    .insert(key, value);
+            }
         }
     }
 
@@ -226,7 +338,8 @@ impl World {
                     *pod,
                     NodePod {
                         ready: *ready,
-                        trouble: None,
+                        place: self.told.get(&(set.clone(), *pod)).cloned(),
+                        ..NodePod::default()
                     },
                 )
             });
@@ -271,6 +384,18 @@ impl World {
             return true;
         }
         self.delete_orphans(&plan, &observed);
+        for node in &plan.untold {
+            if !write() {
+                return true;
+            }
+            let (set, ordinal) = node.pod.rsplit_once('-').unwrap();
+            let node_of = (set.to_owned(), ordinal.parse().unwrap());
+            self.volumes
+                .entry(node_of.clone())
+                .or_default()
+                .put(&node.place);
+            self.told.insert(node_of, node.place.clone());
+        }
         if !write() {
             return true;
         }
@@ -287,12 +412,13 @@ impl World {
             self.now,
         );
         self.cluster.status = Some(status);
-        before
-            != (
-                self.configs.clone(),
-                self.sets.clone(),
-                self.cluster.status.clone(),
-            )
+        !plan.untold.is_empty()
+            || before
+                != (
+                    self.configs.clone(),
+                    self.sets.clone(),
+                    self.cluster.status.clone(),
+                )
     }
 
     fn apply(&mut self, kind: Kind, name: &str, body: &serde_json::Value) {
@@ -433,6 +559,11 @@ fn a_step_that_takes_its_time_says_when_it_is_over() {
     world.reconcile(usize::MAX);
     for which in 0..4 {
         world.step_pod(which);
+    }
+    // The pods are there; a request may be on its way; the new node is told; it has confirmed.
+    for seconds in [0, 60, 0] {
+        world.reconcile(usize::MAX);
+        world.now += Duration::from_secs(seconds);
     }
     world.reconcile(usize::MAX);
     world.now += Duration::from_secs(60);

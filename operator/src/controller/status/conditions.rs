@@ -293,11 +293,16 @@ fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> St
                 .filter(|node| !ready.contains(node))
                 .map(|node| region.names.pod(node))
                 .collect();
-            format!(
-                "routers follow when these pods are ready: {}",
-                missing.join(", ")
-            )
+            if missing.is_empty() {
+                format!("every router is waited for that does not use {from} nodes alone yet")
+            } else {
+                format!(
+                    "routers follow when these pods are ready: {}",
+                    missing.join(", ")
+                )
+            }
         }
+        ScalingPhase::Clearing | ScalingPhase::Purging => placing_sentence(view, region, phase),
         ScalingPhase::Warming => {
             format!("what {to} nodes miss is copied from the layout of {from}")
         }
@@ -308,6 +313,30 @@ fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> St
         ScalingPhase::Shrinking => "the last pods go".to_owned(),
     };
     format!("region {name} goes from {from} to {to} nodes: {doing}")
+}
+
+/// What nodes are told to drop, and who has not confirmed it.
+fn placing_sentence(view: &View<'_>, region: &ValidatedRegion, phase: ScalingPhase) -> String {
+    let what = if phase == ScalingPhase::Clearing {
+        "nodes that get more keys drop what others have had of them"
+    } else {
+        "nodes drop what is no longer theirs"
+    };
+    let layout = view.layouts.get(&region.names.region);
+    let Some(telling) = layout.and_then(|layout| layout.telling) else {
+        return format!("{what}, when the last requests to the layout before have arrived");
+    };
+    let nodes = view.observed.nodes.get(&region.names.node_set());
+    let has_confirmed = |ordinal: &i32| {
+        let place = nodes.and_then(|nodes| nodes.get(ordinal)?.place.as_ref());
+        place.is_some_and(|place| place.epoch == telling.told.epoch)
+    };
+    let missing: Vec<String> = telling
+        .nodes()
+        .filter(|ordinal| !has_confirmed(ordinal))
+        .map(|ordinal| region.names.pod(ordinal))
+        .collect();
+    format!("{what}; not yet: {}", missing.join(", "))
 }
 
 /// Volumes that are smaller than the spec wants and grow.

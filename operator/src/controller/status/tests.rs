@@ -1,10 +1,12 @@
 //! What people are told, state by state.
 
 use k8s_openapi::jiff::Timestamp;
+use petra_routing::Place;
 
 use super::*;
 use crate::controller::build::build;
-use crate::controller::layout::{Layout, Step, Used};
+use crate::controller::dereference::NodePod;
+use crate::controller::layout::{Layout, Step, Telling, Told, Used};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{Settings, validate};
 use crate::controller::volumes::Growth;
@@ -67,11 +69,8 @@ impl World {
     }
 
     fn with_step(mut self, pods: i32, from: i32, to: i32, phase: ScalingPhase) -> Self {
-        let servers = if phase == ScalingPhase::Provisioning {
-            from
-        } else {
-            to
-        };
+        let before = [ScalingPhase::Provisioning, ScalingPhase::Clearing];
+        let servers = if before.contains(&phase) { from } else { to };
         let warm = (phase == ScalingPhase::Warming).then_some(from);
         self.layouts.insert(
             "r".to_owned(),
@@ -79,6 +78,7 @@ impl World {
                 pods,
                 used: Used { servers, warm },
                 step: Some(Step { from, to, phase }),
+                telling: None,
             },
         );
         self
@@ -391,6 +391,45 @@ fn routers_follow_when_the_live_configuration_is_the_wanted_one_and_none_lags() 
         .configs
         .insert("c-r-mcrouter".to_owned(), "{}\n".to_owned());
     assert!(!routers_follow(&other.regions, &other.observed));
+}
+
+#[test]
+fn nodes_that_have_not_confirmed_their_place_are_named() {
+    let mut world = World::settled().with_step(5, 3, 5, ScalingPhase::Clearing);
+    let message = |world: &World| {
+        let outcome = Outcome::Applied(world.view());
+        let status = status(&world.cluster, None, &outcome, Timestamp::UNIX_EPOCH);
+        let scaling = find(&status.conditions, condition::SCALING).unwrap();
+        scaling.message.clone()
+    };
+    assert!(message(&world).ends_with("when the last requests to the layout before have arrived"));
+    let told = Told {
+        size: 3,
+        epoch: Some(7),
+    };
+    world.layouts.get_mut("r").unwrap().telling = Some(Telling {
+        first: 3,
+        end: 5,
+        told,
+    });
+    let place = |epoch| Place {
+        index: 3,
+        size: 3,
+        hash: Default::default(),
+        salt: String::new(),
+        epoch,
+    };
+    let nodes = [(3, Some(7)), (4, Some(6))].map(|(node, epoch)| {
+        let place = Some(place(epoch));
+        let pod = NodePod {
+            place,
+            ..NodePod::default()
+        };
+        (node, pod)
+    });
+    world.observed.nodes.insert("c-r".to_owned(), nodes.into());
+    let message = message(&world);
+    assert!(message.ends_with("not yet: c-r-4"), "{message}");
 }
 
 #[test]
