@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use crate::store::item::{Attributes, Item};
     use crate::store::memory::Memory;
+    use crate::store::rocks::test_database;
 
     const NOW: UnixSeconds = UnixSeconds(1_000);
 
@@ -224,6 +225,35 @@ mod tests {
             .collect();
         keys.sort_unstable();
         assert_eq!(order, keys);
+    }
+
+    #[test]
+    fn a_table_file_lies_above_what_was_logged_before() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let rocks = test_database(dir.path());
+        let (liveness, pace) = (Liveness::default(), &mut Pace::until(None));
+        let logged = lot(&[b"deleted", b"kept"]);
+        logged.log(&rocks, &liveness, NOW, pace).expect("logged");
+        assert!(rocks.get(b"deleted").expect("read").is_some());
+
+        let large = lot(&[b"deleted", b"new"]);
+        for (_, taken) in &large.items {
+            if taken.item.key() == b"deleted" {
+                taken.item.set_marks(Marks::ABSENT);
+            }
+        }
+        let path = dir.path().join("file.sst");
+        let mut file = rocks.table_file(&path).expect("created");
+        let written = large.fill(&mut file, &liveness, NOW, pace).expect("filled");
+        file.finish().expect("finished");
+        rocks.add_table_file(&path).expect("added");
+        assert_eq!(written.lives_until, Expiry::NEVER);
+        let found = |key: &[u8]| rocks.get(key).expect("read").is_some();
+        assert_eq!(
+            [found(b"deleted"), found(b"kept"), found(b"new")],
+            [false, true, true]
+        );
+        assert!(!path.exists(), "it is the database's now");
     }
 
     #[test]
