@@ -1,12 +1,15 @@
 //! A machine is replaced: cordoned, drained, deleted, gone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use petra_e2e::{Fixture, with_temp_ns};
 use petra_operator::names::Component;
 
-use crate::lab::{lab, region};
+use crate::lab::lab;
 use crate::specs;
 
 const KEYS: usize = 60;
@@ -30,13 +33,16 @@ async fn a_machine_can_be_replaced_while_clients_are_served() {
         fixture.ready("shop").await;
         fixture.write("shop", "main", KEYS).await;
         let config = fixture.config_text("shop", "main").await.unwrap();
-        let going = format!("{}-2", region());
+        let node = fixture.api::<Pod>().get("shop-main-1").await.unwrap();
+        let going = machine_of(&node).to_owned();
         let staying = router_beside(&fixture, &going).await;
 
+        let gone = Arc::new(AtomicBool::new(false));
         let client = tokio::spawn(work_until_ready_again(
             fixture.clone(),
             staying,
             going.clone(),
+            Arc::clone(&gone),
         ));
         for arguments in [
             &["cordon", &going][..],
@@ -61,6 +67,7 @@ async fn a_machine_can_be_replaced_while_clients_are_served() {
             .delete(&going, &DeleteParams::default())
             .await
             .unwrap();
+        gone.store(true, Ordering::Relaxed);
         let rounds = client.await.unwrap();
         println!("{rounds} rounds without an error");
         fixture.ready("shop").await;
@@ -71,8 +78,13 @@ async fn a_machine_can_be_replaced_while_clients_are_served() {
     .await;
 }
 
-/// Sets and gets every key until no pod is on the machine and all are ready elsewhere. How often that was.
-async fn work_until_ready_again(fixture: Fixture, router: String, going: String) -> usize {
+/// Sets and gets every key until the machine is gone, no pod is on the machine and all are ready elsewhere. How often that was.
+async fn work_until_ready_again(
+    fixture: Fixture,
+    router: String,
+    going: String,
+    gone: Arc<AtomicBool>,
+) -> usize {
     for round in 1.. {
         let mut router = fixture.connect(&router).await.unwrap();
         for number in 0..KEYS {
@@ -85,7 +97,7 @@ async fn work_until_ready_again(fixture: Fixture, router: String, going: String)
             pods.extend(fixture.pods("shop", "main", component).await.unwrap());
         }
         let moved = |pod: &Pod| petra_e2e::fixture::pod_is_ready(pod) && machine_of(pod) != going;
-        if pods.len() == 4 && pods.iter().all(moved) {
+        if gone.load(Ordering::Relaxed) && pods.len() == 4 && pods.iter().all(moved) {
             return round;
         }
     }

@@ -63,6 +63,22 @@ impl Backoff for Impatient {
     }
 }
 
+/// Each watch has a pause of its own. The controller would pause all of them whenever one fails, for longer each time: when all
+/// are cut at once, nothing would be seen for minutes.
+struct NoPause;
+
+impl Iterator for NoPause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+}
+
+impl Backoff for NoPause {
+    fn reset(&mut self) {}
+}
+
 /// What to work on, and when.
 pub struct Watched {
     /// What the operator was started with.
@@ -99,11 +115,13 @@ pub async fn run(
     .applied_objects()
     .predicate_filter(predicates::generation, Default::default());
     metrics.look_at(clusters.clone());
-    let controller = Controller::for_stream(cluster_stream, clusters.clone()).with_config(
-        Config::default()
-            .debounce(DEBOUNCE)
-            .concurrency(CONCURRENCY),
-    );
+    let controller = Controller::for_stream(cluster_stream, clusters.clone())
+        .trigger_backoff(NoPause)
+        .with_config(
+            Config::default()
+                .debounce(DEBOUNCE)
+                .concurrency(CONCURRENCY),
+        );
 
     let (config_maps, stream) = children(&client, namespace, ours.clone());
     let controller = controller.owns_stream(stream);
