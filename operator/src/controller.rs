@@ -72,6 +72,22 @@ pub enum ReconcileError {
         /// The API server's answer.
         source: kube::Error,
     },
+    /// Somebody has written the cluster since it was seen.
+    #[error("{cluster} has changed since it was looked at")]
+    Outdated {
+        /// Name of the cluster.
+        cluster: String,
+    },
+}
+
+impl ReconcileError {
+    /// Whether nothing is wrong but that something has changed meanwhile: it is to be looked at again.
+    fn is_outdated(&self) -> bool {
+        matches!(
+            self,
+            Self::Outdated { .. } | Self::Apply(apply::ApplyError::Outdated { .. })
+        )
+    }
 }
 
 /// Everything that reconciliations share.
@@ -134,7 +150,13 @@ pub async fn reconcile(
     }
     let started = Instant::now();
     context.metrics.begin_reconcile();
-    let result = reconcile_steps(&cluster, &context).await;
+    let mut result = reconcile_steps(&cluster, &context).await;
+    if let Err(error) = &result
+        && error.is_outdated()
+    {
+        tracing::debug!(cluster = cluster.name_any(), %error, "it is looked at again");
+        result = Ok(Action::requeue(SOON));
+    }
     context
         .metrics
         .count_reconcile(started.elapsed(), result.is_err());
@@ -182,6 +204,7 @@ async fn reconcile_steps(
             clock.ended("status");
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
         }
+        Err(error) if error.is_outdated() => Err(error),
         Err(error) => {
             write_status(cluster, context, &Outcome::Failed(view, error.to_string())).await?;
             Err(error)
@@ -357,6 +380,7 @@ async fn write_status(
     let patch = json!({
         "apiVersion": PetraCluster::api_version(&()),
         "kind": PetraCluster::kind(&()),
+        "metadata": {"resourceVersion": latest_version(cluster, context)},
         "status": status,
     });
     let parameters = PatchParams::apply(MANAGER).force();
@@ -377,7 +401,10 @@ async fn write_status(
             memory.insert(ObjectRef::from(cluster), entry);
         }
         // Deleted meanwhile.
-        Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(status),
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => return Ok(status),
+        Err(kube::Error::Api(answer)) if answer.is_conflict() => {
+            return Err(ReconcileError::Outdated { cluster: name });
+        }
         Err(source) => {
             return Err(ReconcileError::Status {
                 cluster: name,
@@ -394,18 +421,32 @@ async fn write_status(
 
 /// The status that is there: what the watch shows, unless what was written last is newer.
 fn latest_status(cluster: &PetraCluster, context: &Context) -> Option<PetraClusterStatus> {
+    match newer_than_seen(cluster, context) {
+        Some((_, status)) => Some(status),
+        None => cluster.status.clone(),
+    }
+}
+
+/// The version that a status is written over.
+fn latest_version(cluster: &PetraCluster, context: &Context) -> Option<String> {
+    match newer_than_seen(cluster, context) {
+        Some((version, _)) => version,
+        None => cluster.resource_version(),
+    }
+}
+
+/// What was written last, if the watch does not show it yet.
+fn newer_than_seen(
+    cluster: &PetraCluster,
+    context: &Context,
+) -> Option<(Option<String>, PetraClusterStatus)> {
     let memory = context
         .written_status
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let seen = cluster.resource_version();
-    match memory.get(&ObjectRef::from(cluster)) {
-        Some(written)
-            if written.uid == cluster.uid()
-                && is_older(seen.as_deref(), written.resource_version.as_deref()) =>
-        {
-            Some(written.status.clone())
-        }
-        _ => cluster.status.clone(),
-    }
+    let written = memory.get(&ObjectRef::from(cluster))?;
+    let version = &written.resource_version;
+    let is_newer = written.uid == cluster.uid()
+        && is_older(cluster.resource_version().as_deref(), version.as_deref());
+    is_newer.then(|| (version.clone(), written.status.clone()))
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing is written when nothing changed. The API server fills in defaults and rewrites quantities, so what is wanted
 //! never looks like what is there. Instead it is remembered what was wanted at the last write and what the API server made of it:
-//! while both are still so, there is nothing to do. An operator that has just started remembers nothing: it takes an object for
+//! while both are still so, there is nothing to do. Nothing is written over what was not seen: then it is looked at again. An operator that has just started remembers nothing: it takes an object for
 //! written when that carries the digest of what is wanted, and still says all of it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -37,6 +37,12 @@ pub enum ApplyError {
         key: ObjectKey,
         /// Its owner.
         owner: String,
+    },
+    /// Somebody has written it since it was seen. What would be written was decided from what is no longer there.
+    #[error("{key} has changed since it was looked at")]
+    Outdated {
+        /// The object.
+        key: ObjectKey,
     },
     /// The API server's answer is no object.
     #[error("{key} was applied but its answer cannot be read: {source}")]
@@ -157,9 +163,14 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = &object.key;
         let api = self.api(owner.namespace, key.kind);
-        let refused = |source| ApplyError::Refused {
-            key: key.clone(),
-            source,
+        let refused = |source| match source {
+            kube::Error::Api(answer) if answer.is_conflict() => {
+                ApplyError::Outdated { key: key.clone() }
+            }
+            source => ApplyError::Refused {
+                key: key.clone(),
+                source,
+            },
         };
         match live {
             Some(live) => check_owner(owner, key, live.owner.as_ref(), true)?,
@@ -173,13 +184,13 @@ impl Applier {
             }
         }
         let wanted = content_digest(&object.body);
+        let mut body = marked(object, wanted);
+        if let Some(version) = self.latest_version(owner, key, live) {
+            body["metadata"]["resourceVersion"] = Value::String(version);
+        }
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
-            .patch(
-                &key.name,
-                &parameters,
-                &Patch::Apply(&marked(object, wanted)),
-            )
+            .patch(&key.name, &parameters, &Patch::Apply(&body))
             .await;
         let answer = answer.map_err(refused)?;
         tracing::info!(object = %key, namespace = owner.namespace, "applied");
@@ -196,6 +207,25 @@ impl Applier {
             },
         );
         Ok(())
+    }
+
+    /// The version that is written over: what is seen, unless what was written last is newer. None for what is not there.
+    fn latest_version(
+        &self,
+        owner: Owner<'_>,
+        key: &ObjectKey,
+        live: Option<&LiveObject>,
+    ) -> Option<String> {
+        let seen = live?.resource_version.clone();
+        let memory = self.memory();
+        let written = memory
+            .get(&(owner.namespace.to_owned(), key.clone()))
+            .and_then(|remembered| remembered.resource_version.clone());
+        if is_older(seen.as_deref(), written.as_deref()) {
+            written
+        } else {
+            seen
+        }
     }
 
     async fn delete_orphans(
@@ -340,3 +370,6 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
     }?;
     Ok(content_digest(&value))
 }
+
+#[cfg(test)]
+mod tests;

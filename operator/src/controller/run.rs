@@ -160,11 +160,13 @@ pub async fn run(
         ready.closed().await;
     });
     let context = Arc::new(Context::new(client, settings, stores, metrics));
+    let seen = clusters;
     let stopping = shutdown.boxed().shared();
     let stopped = stopping.clone();
     let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
         let filled = filled.clone();
         let (mut leads, stopped) = (leads.clone(), stopped.clone());
+        let seen = seen.clone();
         async move {
             // Without this, what is only not seen yet would look deleted.
             filled.await;
@@ -173,7 +175,11 @@ pub async fn run(
                 leads = leads.wait_for(|leads| *leads) => if leads.is_err() { return Ok(Action::await_change()) },
                 () = stopped => return Ok(Action::await_change()),
             }
-            reconcile(cluster, context).await
+            // What was seen when the waiting began may be old: another operator has led meanwhile.
+            match seen.get(&ObjectRef::from_obj(&*cluster)) {
+                Some(cluster) => reconcile(cluster, context).await,
+                None => Ok(Action::await_change()),
+            }
         }
     };
     controller
