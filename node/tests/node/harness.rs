@@ -151,10 +151,19 @@ impl Node {
         self.status_bytes("RssAnon:")
     }
 
+    /// Of the process's own memory, what lies in huge pages, in bytes.
+    pub(crate) fn huge_pages(&self) -> u64 {
+        self.bytes_of("smaps_rollup", "AnonHugePages:")
+    }
+
     fn status_bytes(&self, name: &str) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        self.bytes_of("status", name)
+    }
+
+    fn bytes_of(&self, file: &str, name: &str) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", self.id()));
+        let text = text.expect("a file of the process");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         let text = line.expect("a line").trim().trim_end_matches(" kB");
         text.parse::<u64>().expect("a number") * 1024
     }

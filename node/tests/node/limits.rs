@@ -124,3 +124,21 @@ fn a_low_limit_on_open_files_lowers_the_connection_limit_instead_of_leaving_clie
     assert!((1..500).contains(&limit), "{limit}");
     assert!(node.log().contains("ulimit -n"), "{}", node.log());
 }
+
+#[test]
+fn items_lie_in_huge_pages_where_the_kernel_has_them() {
+    let huge_pages = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if huge_pages.is_ok_and(|enabled| enabled.contains("[never]")) {
+        println!("not tested: this kernel is told to use no huge pages");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &["-m", "256"]);
+    let mut client = node.connect();
+    let value = "x".repeat(100_000);
+    for number in 0..640 {
+        assert_eq!(client.set(&format!("key:{number}"), &value), "STORED");
+    }
+    let (huge, all) = (node.huge_pages(), node.own_memory());
+    assert!(huge > all / 2, "{} of {} MiB", huge >> 20, all >> 20);
+}
