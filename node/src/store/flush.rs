@@ -34,8 +34,6 @@ use crate::clock::Clock;
 const ITEMS_PER_LOCK: usize = 128;
 /// Taken at a time, so that a lot does not grow far beyond what fills it.
 const BYTES_PER_TURN: usize = 1 << 20;
-/// How many times longer than the last pass the next one may take.
-const PASS_RESERVE: u32 = 2;
 /// The timer of the modes whose promise does not depend on it.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(1);
 /// A disk that fails is left alone for so long, however much somebody wants a pass.
@@ -207,12 +205,20 @@ impl Drop for WriteBehind {
     }
 }
 
-/// A write is at most one period old when its pass begins. The rest of the interval is for the pass: a quarter of it, or more
-/// when the last pass took long. The longer the period, the more overwrites come together.
-fn period(durability: Durability, interval: Duration, last_pass: Duration) -> Duration {
+/// When the next pass begins after one that took `took` and came `distance` after its predecessor. A write is at most one
+/// period old when its pass begins, and a pass takes the longer, the more has come together: both fit into three quarters of
+/// the interval, the rest is in case the next one takes longer. The longer the period, the more overwrites come together.
+fn period(
+    durability: Durability,
+    interval: Duration,
+    took: Duration,
+    distance: Duration,
+) -> Duration {
     match durability {
         Durability::Interval => {
-            interval - (last_pass * PASS_RESERVE).clamp(interval / 4, interval / 2)
+            let share = took.as_secs_f64() / distance.as_secs_f64().max(f64::EPSILON);
+            let period = interval.mul_f64(0.75 / (1.0 + share));
+            period.clamp(interval / 2, interval / 4 * 3)
         }
         Durability::None | Durability::Always | Durability::Fsync => DEFAULT_PERIOD,
     }
@@ -239,11 +245,17 @@ impl Flusher {
         let mut earliest = Instant::now();
         // When what is dirty may have been written first.
         let mut oldest = earliest;
-        let mut tick = earliest + period(self.durability, self.interval, Duration::ZERO);
+        let mut tick = earliest
+            + period(
+                self.durability,
+                self.interval,
+                Duration::ZERO,
+                self.interval,
+            );
         while let Some(pass) = self.next_pass(earliest, tick) {
             let begun = Instant::now();
             let result = self.pass(self.due(oldest));
-            let took = begun.elapsed();
+            let (took, distance) = (begun.elapsed(), begun - oldest);
             oldest = begun;
             let now = self.parts.clock.now();
             self.parts
@@ -254,7 +266,7 @@ impl Flusher {
             }
             self.report(&result);
             let ended = Instant::now();
-            tick = (begun + period(self.durability, self.interval, took)).max(ended);
+            tick = (begun + period(self.durability, self.interval, took, distance)).max(ended);
             if result.is_err() {
                 earliest = ended + RETRY_PERIOD;
                 tick = earliest;
@@ -358,7 +370,7 @@ impl Flusher {
         };
         self.settle(lot, result.is_ok(), pace);
         let items = lot.items().len() as u64;
-        lot.clear();
+        lot.clear(pace);
         let Written { bytes, lives_until } = result.map_err(StoreError::Write)?;
         self.figures.items.fetch_add(items, Ordering::Relaxed);
         self.figures.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -17,12 +17,19 @@ const BATCH_BYTES: usize = 1 << 20;
 /// that nothing is gained.
 const FILE_SHARE: usize = 8;
 
+/// Items that are looked at, let go or counted between two looks at the clock.
+const ITEMS_PER_STEP: usize = 64;
+/// Sorted at once: takes about as long as a few requests.
+const SORTED_AT_ONCE: usize = 2048;
+
 /// Items with the numbers of their shards, each key once.
 #[derive(Default)]
 pub(super) struct Lot {
     items: Vec<(usize, Taken)>,
     /// Keys and data.
     bytes: usize,
+    /// How many bytes all keys begin with.
+    common_prefix: usize,
 }
 
 /// What a lot came to.
@@ -41,8 +48,17 @@ impl Lot {
             .iter()
             .map(|taken| taken.item.key().len() + taken.item.data().len())
             .sum::<usize>();
-        self.items
-            .extend(taken.into_iter().map(|taken| (shard, taken)));
+        for taken in taken {
+            self.common_prefix = match self.items.first() {
+                Some((_, first)) => {
+                    let common = &first.item.key()[..self.common_prefix];
+                    let equal = common.iter().zip(taken.item.key());
+                    equal.take_while(|(one, other)| one == other).count()
+                }
+                None => taken.item.key().len(),
+            };
+            self.items.push((shard, taken));
+        }
     }
 
     /// The items, those of a shard one after the other.
@@ -50,8 +66,13 @@ impl Lot {
         &self.items
     }
 
-    pub(super) fn clear(&mut self) {
-        self.items.clear();
+    /// Lets go of all items. Those that have been replaced meanwhile are given back to the allocator.
+    pub(super) fn clear(&mut self, pace: &mut Pace) {
+        while !self.items.is_empty() {
+            self.items
+                .truncate(self.items.len().saturating_sub(ITEMS_PER_STEP));
+            pace.step();
+        }
         self.bytes = 0;
     }
 
@@ -100,7 +121,7 @@ impl Lot {
     ) -> Result<Written, rocksdb::Error> {
         let mut written = Written::NOTHING;
         let mut buffer = Vec::new();
-        for index in self.in_key_order() {
+        for index in self.in_key_order(pace) {
             let (_, taken) = &self.items[index];
             match written.look_at(taken, liveness, now, &mut buffer) {
                 Some(record) => file.put(taken.item.key(), record)?,
@@ -112,29 +133,26 @@ impl Lot {
     }
 
     /// The items' indexes. Most comparisons look at eight bytes of the key that lie with the index, not at the item.
-    fn in_key_order(&self) -> impl Iterator<Item = usize> + use<> {
+    fn in_key_order(&self, pace: &mut Pace) -> impl Iterator<Item = usize> + use<> {
         let key = |index: usize| self.items[index].1.item.key();
-        let skip = self.common_prefix();
-        let mut order: Vec<(u64, usize)> = (0..self.items.len())
-            .map(|index| (leading_bytes(&key(index)[skip..]), index))
-            .collect();
-        order.sort_unstable_by(|(one_leads, one), (other_leads, other)| {
+        let compare = |(one_leads, one): &(u64, usize), (other_leads, other): &(u64, usize)| {
             let leads = one_leads.cmp(other_leads);
             leads.then_with(|| key(*one).cmp(key(*other)))
-        });
-        order.into_iter().map(|(_, index)| index)
-    }
-
-    /// How many bytes all keys begin with.
-    fn common_prefix(&self) -> usize {
-        let mut keys = self.items.iter().map(|(_, taken)| taken.item.key());
-        let Some(first) = keys.next() else {
-            return 0;
         };
-        keys.fold(first.len(), |common, key| {
-            let equal = first[..common].iter().zip(key);
-            equal.take_while(|(one, other)| one == other).count()
-        })
+        let mut order = Vec::with_capacity(self.items.len());
+        for index in 0..self.items.len() {
+            order.push((leading_bytes(&key(index)[self.common_prefix..]), index));
+            if index % ITEMS_PER_STEP == 0 {
+                pace.step();
+            }
+        }
+        for part in order.chunks_mut(SORTED_AT_ONCE) {
+            part.sort_unstable_by(compare);
+            pace.step();
+        }
+        // This sort finds what is sorted already, and only brings it together.
+        order.sort_by(compare);
+        order.into_iter().map(|(_, index)| index)
     }
 }
 
@@ -220,11 +238,24 @@ mod tests {
         ];
         let lot = lot(&keys);
         let order: Vec<&[u8]> = lot
-            .in_key_order()
+            .in_key_order(&mut Pace::until(None))
             .map(|index| lot.items[index].1.item.key())
             .collect();
         keys.sort_unstable();
         assert_eq!(order, keys);
+    }
+
+    #[test]
+    fn more_keys_than_are_sorted_at_once_are_in_order_too() {
+        let keys: Vec<String> = (0..3 * SORTED_AT_ONCE)
+            .map(|n| format!("key:{n}"))
+            .collect();
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let lot = lot(&keys);
+        let order = lot.in_key_order(&mut Pace::until(None));
+        let order: Vec<&[u8]> = order.map(|index| lot.items[index].1.item.key()).collect();
+        assert_eq!(order.len(), keys.len());
+        assert!(order.is_sorted());
     }
 
     #[test]
@@ -258,10 +289,9 @@ mod tests {
 
     #[test]
     fn what_all_keys_begin_with_is_not_compared() {
-        assert_eq!(lot(&[b"user:1", b"user:2"]).common_prefix(), 5);
-        assert_eq!(lot(&[b"user:1", b"user:"]).common_prefix(), 5);
-        assert_eq!(lot(&[b"a", b"b"]).common_prefix(), 0);
-        assert_eq!(lot(&[b"alone"]).common_prefix(), 5);
-        assert_eq!(lot(&[]).common_prefix(), 0);
+        assert_eq!(lot(&[b"user:1", b"user:2"]).common_prefix, 5);
+        assert_eq!(lot(&[b"user:1", b"user:"]).common_prefix, 5);
+        assert_eq!(lot(&[b"a", b"b"]).common_prefix, 0);
+        assert_eq!(lot(&[b"alone"]).common_prefix, 5);
     }
 }

@@ -6,21 +6,34 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A few requests' time. Shorter ones cost more in switching than they gain.
-const WORK: Duration = Duration::from_micros(400);
-/// Long enough for a worker to have its turn; the timer adds about half as much.
-const PAUSE: Duration = Duration::from_micros(100);
+/// How long to work between pauses, and how long to pause.
+#[derive(Clone, Copy, Debug)]
+struct Rhythm {
+    work: Duration,
+    pause: Duration,
+}
+
+/// While there is time: no client waits for longer than for a few others' requests, and most of the core is left to them.
+const GENTLE: Rhythm = Rhythm {
+    work: Duration::from_micros(150),
+    pause: Duration::from_micros(250),
+};
+/// When it is late: most of the core is the work's, but clients still have their turn.
+const BRISK: Rhythm = Rhythm {
+    work: Duration::from_micros(400),
+    pause: Duration::from_micros(100),
+};
 
 /// The pace of one piece of work.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// From here on there are no more pauses: it is late. `None` for work that somebody waits for.
+    /// From here on it is late. `None` for work that somebody waits for, which does not pause.
     due: Option<Instant>,
     worked_since: Instant,
 }
 
 impl Pace {
-    /// With pauses until `due`, if it ever is.
+    /// With pauses, which are shorter after `due`; with none if it is never due.
     pub(super) fn until(due: Option<Instant>) -> Self {
         Self {
             due,
@@ -34,10 +47,9 @@ impl Pace {
             return;
         };
         let now = Instant::now();
-        if now >= due {
-            self.due = None;
-        } else if now - self.worked_since >= WORK {
-            sleep(PAUSE);
+        let rhythm = if now < due { GENTLE } else { BRISK };
+        if now - self.worked_since >= rhythm.work {
+            sleep(rhythm.pause);
             self.worked_since = Instant::now();
         }
     }

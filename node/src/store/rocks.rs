@@ -43,7 +43,7 @@ const INFO_LOG_FILES: usize = 4;
 /// Asks the operating system to write early and evenly instead of in one burst.
 const BYTES_PER_SYNC: u64 = 1 << 20;
 /// Given to the operating system at once: more would keep a core busy for longer than a request takes.
-const FILE_BUFFER: u64 = 128 << 10;
+const FILE_BUFFER: u64 = 32 << 10;
 /// Read at once by whoever walks over everything.
 const WALK_READAHEAD: usize = 1 << 20;
 /// The marks are a handful of short entries.
