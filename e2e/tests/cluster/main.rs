@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod admission;
+mod autoscaling;
 mod deletion;
 mod drift;
 mod idle;
