@@ -32,7 +32,7 @@ wanted_go() { awk '$1 == "go" {print $2}' "$LAB/kubernetes/go.mod"; }
 fingerprint() {
   { go env GOVERSION GOARCH
     cd "$LAB"
-    find build.sh kubernetes metrics-server helm -type f -print0 | sort -z | xargs -0 sha256sum
+    find build.sh kubernetes metrics-server helm prometheus-operator -type f -print0 | sort -z | xargs -0 sha256sum
   } | sha256sum | cut -d ' ' -f 1
 }
 
@@ -51,6 +51,7 @@ build() {
   module metrics-server "" "$new"
   echo "building helm"
   module helm "$(helm_version)" "$new"
+  definitions
 
   rm -f "$STAMP"
   find "$new" -mindepth 1 -exec mv -ft "$BIN" {} +
@@ -65,6 +66,18 @@ module() {
   (cd "$LAB/$1" && go build -trimpath -buildvcs=false -mod=readonly -ldflags "-s -w $2" -o "$3/" tool) ||
     die "building the Go module $LAB/$1 failed: see the compiler's message above" \
       "a download that failed is repeated by running this again; GOPROXY is $(go env GOPROXY)"
+}
+
+# What PodMonitor and PrometheusRule are, in PETRA_CACHE/lab/definitions: for an API server that judges what the chart makes.
+definitions() {
+  local path=github.com/prometheus-operator/prometheus-operator name sources
+  cd "$LAB/prometheus-operator"
+  go mod download "$path" || die "downloading the Go module $path failed" "repeat it by running this again"
+  sources=$(go list -mod=readonly -m -f '{{.Dir}}' "$path")/example/prometheus-operator-crd
+  for name in podmonitors prometheusrules; do
+    install -D -m 644 "$sources/monitoring.coreos.com_$name.yaml" "$PETRA_CACHE/lab/definitions/$name.yaml"
+  done
+  cd "$LAB"
 }
 
 # Without these, `kubectl version` and the node's info say v0.0.0-master+$Format.
