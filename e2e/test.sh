@@ -34,6 +34,8 @@ lint() {
   step "Shell scripts" scripts
   step "Lints (the first time, this compiles RocksDB)" \
     cargo clippy --release --locked --workspace --all-targets --all-features -- -D warnings
+  step "Lints of the cluster tests" \
+    cargo clippy --release --locked --workspace --test cluster --test faults -- -D warnings
   step "Licences and sources of dependencies" dependencies
 }
 
@@ -106,7 +108,7 @@ cluster_tests() { cargo_test_cluster --test cluster -- --test-threads "${TEST_TH
 fault_tests() { cargo_test_cluster --test faults -- --test-threads 1; }
 
 cargo_test_cluster() {
-  cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast "$@"
+  cargo test --release --locked --workspace --no-fail-fast "$@"
 }
 
 scripts() {
