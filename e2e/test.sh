@@ -42,8 +42,10 @@ lint() {
 code() {
   lint
   step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
-  step "Five seconds of every fuzz target" "$ROOT/node/fuzz/run.sh" --seconds 5
-  wire
+  step "Building the programs" build_programs
+  beside "memcached's own tests, memcapable and real clients" judges "$BINARIES/petracache"
+  step "Five seconds of every fuzz target" nice "$ROOT/node/fuzz/run.sh" --seconds 5
+  joined
   step "Two seconds of load, every answer checked" \
     "$BINARIES/petra-bench" smoke --node "$BINARIES/petracache" --out "$PETRA_CACHE/out/bench"
 }
@@ -53,7 +55,14 @@ wire() {
   judged "$BINARIES/petracache"
 }
 
-# judged SERVER: mostly waiting, for values to expire and for servers to start.
+# judges SERVER: mostly waiting, for values to expire and for servers to start.
+judges() {
+  "$ROOT/e2e/memcached-suite/run.sh" "$1"
+  "$ROOT/e2e/memcapable.sh" "$1"
+  "$ROOT/e2e/clients/run.sh" "$1"
+}
+
+# judged SERVER: the same, each a step.
 judged() {
   step "memcached's own tests: $1" "$ROOT/e2e/memcached-suite/run.sh" "$1"
   step "memcapable: $1" "$ROOT/e2e/memcapable.sh" "$1"
