@@ -17,6 +17,7 @@ export DEMO_REGION TEST_REGION
 
 STEPS=()
 JOB=
+BESIDE=
 
 # step TITLE COMMAND...: runs COMMAND, says what it is doing and how long it took; ends the script when it fails.
 # COMMAND is a job of its own, so that a signal reaches the script while COMMAND runs, and then all of COMMAND.
@@ -26,16 +27,40 @@ step() {
   set -m; "$@" & JOB=$!; set +m
   wait "$JOB" || status=$?
   JOB=
-  if [ "$status" != 0 ]; then
-    printf '\033[1m==> %s: FAILED after %d s\033[0m\n' "$title" $((SECONDS - start)) >&2
-    exit "$status"
+  ended "$title" "$status" $((SECONDS - start))
+}
+
+# beside TITLE COMMAND...: COMMAND, which mostly waits, runs while the next steps do. `joined` shows what it said.
+beside() {
+  BESIDE_TITLE=$1 BESIDE_START=$SECONDS BESIDE_LOG=$(mktemp); shift
+  printf '\n\033[1m==> %s: started\033[0m\n' "$BESIDE_TITLE"
+  set -m; "$@" > "$BESIDE_LOG" 2>&1 & BESIDE=$!; set +m
+}
+joined() {
+  local status=0
+  wait "$BESIDE" || status=$?
+  BESIDE=
+  printf '\n\033[1m==> %s\033[0m\n' "$BESIDE_TITLE"
+  cat "$BESIDE_LOG"; rm "$BESIDE_LOG"
+  ended "$BESIDE_TITLE" "$status" $((SECONDS - BESIDE_START))
+}
+
+ended() { # TITLE STATUS SECONDS
+  if [ "$2" != 0 ]; then
+    printf '\033[1m==> %s: FAILED after %d s\033[0m\n' "$1" "$3" >&2
+    end_jobs
+    exit "$2"
   fi
-  STEPS+=("$(printf '%5d s  %s' $((SECONDS - start)) "$title")")
+  STEPS+=("$(printf '%5d s  %s' "$3" "$1")")
+}
+end_jobs() {
+  local job
+  for job in $JOB $BESIDE; do kill -TERM -- "-$job" 2> /dev/null || true; done
 }
 
 # Interrupted: end what is running; the script's own EXIT trap cleans up.
 interrupted() {
-  [ -z "$JOB" ] || kill -TERM -- "-$JOB" 2>/dev/null || true
+  end_jobs
   echo "Interrupted" >&2
   exit 130
 }

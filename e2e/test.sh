@@ -34,14 +34,18 @@ lint() {
   step "Shell scripts" scripts
   step "Lints (the first time, this compiles RocksDB)" \
     cargo clippy --release --locked --workspace --all-targets --all-features -- -D warnings
+  step "Lints of the cluster tests" \
+    cargo clippy --release --locked --workspace --test cluster --test faults -- -D warnings
   step "Licences and sources of dependencies" dependencies
 }
 
 code() {
   lint
   step "Unit, golden and wire tests" cargo test --release --locked --workspace --no-fail-fast
-  step "Five seconds of every fuzz target" "$ROOT/node/fuzz/run.sh" --seconds 5
-  wire
+  step "Building the programs" build_programs
+  beside "memcached's own tests, memcapable and real clients" judges "$BINARIES/petracache"
+  step "Five seconds of every fuzz target" nice "$ROOT/node/fuzz/run.sh" --seconds 5
+  joined
   step "Two seconds of load, every answer checked" \
     "$BINARIES/petra-bench" smoke --node "$BINARIES/petracache" --out "$PETRA_CACHE/out/bench"
 }
@@ -51,7 +55,14 @@ wire() {
   judged "$BINARIES/petracache"
 }
 
-# judged SERVER: mostly waiting, for values to expire and for servers to start.
+# judges SERVER: mostly waiting, for values to expire and for servers to start.
+judges() {
+  "$ROOT/e2e/memcached-suite/run.sh" "$1"
+  "$ROOT/e2e/memcapable.sh" "$1"
+  "$ROOT/e2e/clients/run.sh" "$1"
+}
+
+# judged SERVER: the same, each a step.
 judged() {
   step "memcached's own tests: $1" "$ROOT/e2e/memcached-suite/run.sh" "$1"
   step "memcapable: $1" "$ROOT/e2e/memcapable.sh" "$1"
@@ -71,7 +82,7 @@ cluster() {
   step "Compiling the cluster tests" cargo_test_cluster --test cluster --test faults --no-run
   rm -rf "$OUT"
   trap 'finish $?' EXIT
-  step "Starting Kubernetes" lab up "$TEST_REGION" 2 --fresh
+  step "Starting Kubernetes" start
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
   export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
@@ -83,6 +94,11 @@ cluster() {
   # `make scale-test` has a thousand; this one shows that it works, on a machine that may be busy.
   step "Thirty PetraClusters of fake nodes" "$ROOT/e2e/scale.sh" \
     --clusters 30 --edits 30 --idle-seconds 5 --max-edit-seconds 10 --max-idle-percent 20
+}
+
+# Autoscalers look every 5 seconds, not every 15, so that the test of them is shorter.
+start() {
+  METRICS=yes CONTROLLER_MANAGER_ARGS=--horizontal-pod-autoscaler-sync-period=5s lab up "$TEST_REGION" 2 --fresh
 }
 
 # finish STATUS: whatever happened, the local Kubernetes ends; a failure leaves what to look at.
@@ -101,7 +117,7 @@ cluster_tests() { cargo_test_cluster --test cluster -- --test-threads "${TEST_TH
 fault_tests() { cargo_test_cluster --test faults -- --test-threads 1; }
 
 cargo_test_cluster() {
-  cargo test --release --locked --workspace --features petra-e2e/cluster --no-fail-fast "$@"
+  cargo test --release --locked --workspace --no-fail-fast "$@"
 }
 
 scripts() {

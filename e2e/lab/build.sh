@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a region runs and Debian does not have, from Go modules into PETRA_CACHE/lab/bin:
-# Kubernetes, etcd, CoreDNS, a volume provisioner, and helm. Does nothing when nothing changed.
+# Kubernetes, etcd, CoreDNS, a volume provisioner, metrics-server and helm. Does nothing when nothing changed.
 # A GOCACHE or GOMODCACHE that is already set is used; otherwise both are below PETRA_CACHE.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
@@ -32,7 +32,7 @@ wanted_go() { awk '$1 == "go" {print $2}' "$LAB/kubernetes/go.mod"; }
 fingerprint() {
   { go env GOVERSION GOARCH
     cd "$LAB"
-    find build.sh kubernetes helm -type f -print0 | sort -z | xargs -0 sha256sum
+    find build.sh kubernetes metrics-server helm prometheus-operator -type f -print0 | sort -z | xargs -0 sha256sum
   } | sha256sum | cut -d ' ' -f 1
 }
 
@@ -41,21 +41,24 @@ fingerprint() {
 build() {
   local new=$PETRA_CACHE/lab/bin.new program
   rm -rf "$new"; mkdir -p "$new"
-  echo "building Kubernetes, etcd, CoreDNS and the volume provisioner (the first time: minutes, and 4 GB of caches)"
+  echo "building Kubernetes, etcd, CoreDNS and the volume provisioner (the first time: minutes, and 6 GB of caches)"
   module kubernetes "$(kubernetes_version)" "$new"
   mv "$new/server" "$new/etcd"
   for program in kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet kubectl; do
     ln -s hyperkube "$new/$program"
   done
+  echo "building metrics-server"
+  module metrics-server "" "$new"
   echo "building helm"
   module helm "$(helm_version)" "$new"
+  definitions
 
   rm -f "$STAMP"
   find "$new" -mindepth 1 -exec mv -ft "$BIN" {} +
   rmdir "$new"
   echo "$1" > "$STAMP.new"
   mv "$STAMP.new" "$STAMP"
-  du -shL "$BIN"/{hyperkube,etcd,coredns,provisioner,helm}
+  du -shL "$BIN"/{hyperkube,etcd,coredns,provisioner,metrics-server,helm}
 }
 
 # module NAME LDFLAGS DIR: builds the tools of a module's go.mod into DIR.
@@ -63,6 +66,18 @@ module() {
   (cd "$LAB/$1" && go build -trimpath -buildvcs=false -mod=readonly -ldflags "-s -w $2" -o "$3/" tool) ||
     die "building the Go module $LAB/$1 failed: see the compiler's message above" \
       "a download that failed is repeated by running this again; GOPROXY is $(go env GOPROXY)"
+}
+
+# What PodMonitor and PrometheusRule are, in PETRA_CACHE/lab/definitions: for an API server that judges what the chart makes.
+definitions() {
+  local path=github.com/prometheus-operator/prometheus-operator name sources
+  cd "$LAB/prometheus-operator"
+  go mod download "$path" || die "downloading the Go module $path failed" "repeat it by running this again"
+  sources=$(go list -mod=readonly -m -f '{{.Dir}}' "$path")/example/prometheus-operator-crd
+  for name in podmonitors prometheusrules; do
+    install -D -m 644 "$sources/monitoring.coreos.com_$name.yaml" "$PETRA_CACHE/lab/definitions/$name.yaml"
+  done
+  cd "$LAB"
 }
 
 # Without these, `kubectl version` and the node's info say v0.0.0-master+$Format.

@@ -3,6 +3,7 @@
 # Started by machine.sh with MACHINE set, in namespaces of its own.
 set -u
 . "$(dirname "$0")/init.sh"
+. "$LAB/metrics.sh"
 
 # Without fsync: this etcd need only survive the end of its process, not of the real machine.
 component etcd "$BIN/etcd" --name "$MACHINE" --data-dir "$DIR/etcd" --unsafe-no-fsync --log-level warn \
@@ -24,6 +25,10 @@ component apiserver "$BIN/kube-apiserver" --etcd-servers https://127.0.0.1:2379 
   --service-account-issuer https://kubernetes.default.svc.cluster.local \
   --service-account-key-file "$PKI/sa.key" --service-account-signing-key-file "$PKI/sa.key" \
   --service-cluster-ip-range "$(service_network "$REGION")" --allow-privileged --profiling=false \
+  --requestheader-client-ca-file "$PKI/ca.crt" --requestheader-allowed-names front-proxy \
+  --requestheader-username-headers X-Remote-User --requestheader-group-headers X-Remote-Group \
+  --requestheader-extra-headers-prefix X-Remote-Extra- --enable-aggregator-routing \
+  --proxy-client-cert-file "$PKI/front-proxy.crt" --proxy-client-key-file "$PKI/front-proxy.key" \
   --audit-policy-file "$LAB/manifests/audit-policy.yaml" --audit-log-path "$DIR/audit.log" \
   --audit-log-mode blocking --audit-log-maxsize 100000 ${API_SERVER_ARGS:-}
 
@@ -40,4 +45,5 @@ component scheduler "$BIN/kube-scheduler" --kubeconfig "$PKI/scheduler.kubeconfi
 
 component coredns "$BIN/coredns" -conf "$STATE/$REGION/Corefile"
 component provisioner "$BIN/provisioner" --kubeconfig "$PKI/provisioner.kubeconfig" --state "$STATE/$REGION"
+[ -z "${METRICS:-}" ] || metrics_component
 wait

@@ -18,6 +18,7 @@ pki_add_region() {
   certificate "$1" apiserver-kubelet-client /O=system:masters/CN=apiserver-kubelet-client
   user "$1" admin /O=system:masters/CN=admin
   for name in controller-manager scheduler proxy; do user "$1" $name /CN=system:kube-$name; done
+  certificate "$1" front-proxy /CN=front-proxy
   user "$1" coredns /CN=system:coredns
   user "$1" provisioner /CN=lab-provisioner
 }

@@ -22,6 +22,7 @@ region_up() {
   mkdir -p "$STATE/$1/shared"
   settings "$2" > "$STATE/$1/settings"
   pki_add_region "$1"
+  [ -z "${METRICS:-}" ] || metrics_add_region "$1"
   corefile "$1"
   network_add_region "$1"
   machine_boot "$1"
@@ -32,11 +33,13 @@ region_up() {
   await "$1" "the API server of region $1" 60 kubectl_in "$1" get --raw /readyz
   kubectl_in "$1" apply -f "$LAB/manifests/base.yaml" > "$STATE/$1/base.log" 2>&1 ||
     die "applying $LAB/manifests/base.yaml failed: $(tail -3 "$STATE/$1/base.log")"
+  [ -z "${METRICS:-}" ] || metrics_apply "$1"
   for node in "${nodes[@]}"; do machine_boot "$node"; done
   for node in "${nodes[@]}"; do await_node "$node"; done
   # Pods made before it exists are refused.
   await "$1" "the default ServiceAccount" 30 kubectl_in "$1" -n default get serviceaccount default
   await "$1" "DNS of region $1" 30 region_resolves "$1"
+  [ -z "${METRICS:-}" ] || metrics_await "$1"
   touch "$STATE/$1/ready"
 }
 
@@ -70,7 +73,7 @@ await() {
 settings() { # NODES
   local name
   printf 'NODES=%q\n' "$1"
-  for name in SYNC LEASE PROXY_MODE API_SERVER_ARGS CONTROLLER_MANAGER_ARGS SCHEDULER_ARGS; do
+  for name in SYNC LEASE METRICS PROXY_MODE API_SERVER_ARGS CONTROLLER_MANAGER_ARGS SCHEDULER_ARGS; do
     printf '%s=%q\n' "$name" "${!name:-}"
   done
 }

@@ -1,7 +1,7 @@
 //! What the cluster tests are made of, and the stand-in for mcrouter that they and the demo run.
 //!
 //! ```text
-//!  e2e/test.sh ──► lab up ──► helm install ──► cargo test --features cluster
+//!  e2e/test.sh ──► lab up ──► helm install ──► cargo test --test cluster
 //!                                                 │
 //!            tests/<boundary>.rs ── with_temp_ns ─┤  a namespace per test, dumped when the test fails
 //!                                    eventually ──┤  wait on conditions, never for a time

@@ -34,8 +34,18 @@ main() {
   [ $# -gt 0 ] || set -- "${ALL[@]}"
   use_memory_for_databases
   build "$@"
-  local target
-  for target; do "$action" "$target" "$seconds"; done
+  each "$action" "$seconds" "$@"
+}
+
+# each ACTION SECONDS TARGET...: as many at a time as there are cores, because a target keeps one busy.
+each() {
+  local action=$1 seconds=$2 target pid status=0 pids=(); shift 2
+  for target; do
+    [ "$(jobs -rp | wc -l)" -lt "$(nproc)" ] || wait -n || true
+    "$action" "$target" "$seconds" & pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return "$status"
 }
 
 # The database of target `connection`.

@@ -1,8 +1,8 @@
 //! The cluster tests: what a `PetraCluster` does on a real API server and a real kubelet, a file per boundary.
-#![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod admission;
+mod autoscaling;
 mod deletion;
 mod drift;
 mod idle;

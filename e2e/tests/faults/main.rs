@@ -1,6 +1,5 @@
 //! Fault tests: what happens to the operator, the API server and the machines while something is under way. They are in the way
 //! of everybody, so they run one after the other and after the cluster tests.
-#![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod api_server;
