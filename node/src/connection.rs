@@ -38,7 +38,8 @@ use session::{Flow, Session};
 
 /// Room for one read when no more is known to be needed; memcached's `READ_BUFFER_SIZE`.
 const MIN_READ: usize = 16 << 10;
-/// Room for one read of a large value. The buffer grows with what has come, not with what was announced.
+/// Room for one read of a large value. Until then the buffer doubles: it grows with what has come, not with what was announced,
+/// since what is allocated may cost memory before it is used.
 const MAX_READ: usize = 256 << 10;
 
 /// What there is to do.
@@ -186,8 +187,10 @@ impl Connection {
         if self.input.capacity() == 0 {
             self.input = self.session.worker().take_buffer();
         }
-        let missing = self.needed.saturating_sub(self.input.len());
-        self.input.reserve(missing.clamp(MIN_READ, MAX_READ));
+        let come = self.input.len();
+        let missing = self.needed.saturating_sub(come);
+        let most = come.clamp(MIN_READ, MAX_READ);
+        self.input.reserve(missing.clamp(MIN_READ, most));
         let read = pin!(self.session.stream().read_buf(&mut self.input)).poll(context);
         if read.is_pending() {
             self.give_back_empty_input();
