@@ -248,8 +248,8 @@ fn due(
     let left = |(region, layout): (&String, &Layout)| {
         let step = layout.step?;
         let whole = match step.phase {
-            ScalingPhase::Warming => pace.window.unwrap_or_default(),
-            ScalingPhase::Draining => pace.drain,
+            ScalingPhase::Warming => pace.window.unwrap_or_default().max(pace.drain),
+            ScalingPhase::Draining | ScalingPhase::Returning | ScalingPhase::Turning => pace.drain,
             // When it is over, nodes are told, and what is left is to wait for those that are away.
             ScalingPhase::Clearing | ScalingPhase::Purging if layout.telling.is_none() => {
                 pace.drain

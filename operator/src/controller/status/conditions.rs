@@ -302,9 +302,15 @@ fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> St
                 )
             }
         }
+        ScalingPhase::Mirroring => format!(
+            "every router is waited for that does not write to the layout of {to} as well yet"
+        ),
         ScalingPhase::Clearing | ScalingPhase::Purging => placing_sentence(view, region, phase),
         ScalingPhase::Warming => {
             format!("what {to} nodes miss is copied from the layout of {from}")
+        }
+        ScalingPhase::Returning | ScalingPhase::Turning => {
+            format!("every router is waited for that does not read the layout of {to} alone yet")
         }
         ScalingPhase::Switching => {
             format!("every router is waited for that does not use {to} nodes alone yet")
