@@ -270,8 +270,7 @@ async fn apply_plan(
     tend_routers(cluster, plan, context, observed).await;
     context
         .places
-        .tell_all(&plan.cluster.namespace, &plan.untold)
-        .await;
+        .tell_all(&plan.cluster.namespace, &plan.untold);
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
 }
 
