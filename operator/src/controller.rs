@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::names::MANAGER;
 use crate::object::{Kind, Wanted, is_older};
 
-use apply::{Applier, Owner};
+use apply::{Applier, ApplyError, Owner};
 use build::config_map::config_hash;
 use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
@@ -61,6 +61,9 @@ pub enum ReconcileError {
     /// An object could not be written.
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
+    /// Somebody else wrote what was looked at. It is looked at again; the status says nothing of it.
+    #[error("the cluster or an object of it has changed since it was looked at")]
+    Overtaken,
     /// An object has no form as JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -134,7 +137,16 @@ pub async fn reconcile(
     }
     let started = Instant::now();
     context.metrics.begin_reconcile();
-    let result = reconcile_steps(&cluster, &context).await;
+    let result = match reconcile_steps(&cluster, &context).await {
+        Err(ReconcileError::Overtaken) => {
+            tracing::debug!(
+                cluster = cluster.name_any(),
+                "looked at again, as it has changed"
+            );
+            Ok(Action::requeue(SOON))
+        }
+        result => result,
+    };
     context
         .metrics
         .count_reconcile(started.elapsed(), result.is_err());
@@ -181,6 +193,9 @@ async fn reconcile_steps(
             let status = write_status(cluster, context, &Outcome::Applied(view)).await?;
             clock.ended("status");
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
+        }
+        Err(ReconcileError::Overtaken | ReconcileError::Apply(ApplyError::Overtaken { .. })) => {
+            Err(ReconcileError::Overtaken)
         }
         Err(error) => {
             write_status(cluster, context, &Outcome::Failed(view, error.to_string())).await?;
@@ -263,6 +278,10 @@ async fn apply_plan(
         reference,
         may_remove_nodes: status::routers_follow(&plan.regions, observed),
     };
+    let is_on_its_way = plan.layouts.values().any(|layout| layout.step.is_some());
+    if is_on_its_way || !plan.untold.is_empty() {
+        ensure_current(cluster, context).await?;
+    }
     let applied = context
         .applier
         .apply(owner, &wanted(&plan.regions)?, observed)
@@ -272,6 +291,23 @@ async fn apply_plan(
         .places
         .tell_all(&plan.cluster.namespace, &plan.untold);
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
+}
+
+/// Whether `cluster` is still what was looked at: steps of a change of size follow from spec and status, and what a node is told
+/// cannot be taken back.
+async fn ensure_current(cluster: &PetraCluster, context: &Context) -> Result<(), ReconcileError> {
+    let name = cluster.name_any();
+    let namespace = cluster.namespace().unwrap_or_default();
+    let api: Api<PetraCluster> = Api::namespaced(context.client.clone(), &namespace);
+    let there = api.get_metadata(&name).await;
+    let there = there.map_err(|source| ReconcileError::Status {
+        cluster: name,
+        source,
+    })?;
+    let newest = newest_version(cluster, context);
+    (there.resource_version() == newest)
+        .then_some(())
+        .ok_or(ReconcileError::Overtaken)
 }
 
 /// Makes routers that are behind look, and replaces those that do not. One that cannot be helped now is only late: that is
@@ -356,6 +392,7 @@ async fn write_status(
     let patch = json!({
         "apiVersion": PetraCluster::api_version(&()),
         "kind": PetraCluster::kind(&()),
+        "metadata": {"resourceVersion": newest_version(cluster, context)},
         "status": status,
     });
     let parameters = PatchParams::apply(MANAGER).force();
@@ -375,6 +412,9 @@ async fn write_status(
                 .unwrap_or_else(PoisonError::into_inner);
             memory.insert(ObjectRef::from(cluster), entry);
         }
+        Err(kube::Error::Api(answer)) if answer.code == 409 => {
+            return Err(ReconcileError::Overtaken);
+        }
         // Deleted meanwhile.
         Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(status),
         Err(source) => {
@@ -393,18 +433,26 @@ async fn write_status(
 
 /// The status that is there: what the watch shows, unless what was written last is newer.
 fn latest_status(cluster: &PetraCluster, context: &Context) -> Option<PetraClusterStatus> {
+    let written = |written: &Written| Some(written.status.clone());
+    latest(cluster, context, written).unwrap_or_else(|| cluster.status.clone())
+}
+
+/// The version of what the watch shows, unless what was written last is newer.
+fn newest_version(cluster: &PetraCluster, context: &Context) -> Option<String> {
+    let written = |written: &Written| written.resource_version.clone();
+    latest(cluster, context, written).unwrap_or_else(|| cluster.resource_version())
+}
+
+/// `of` what was written last, if that is newer than what the watch shows.
+fn latest<T>(cluster: &PetraCluster, context: &Context, of: impl Fn(&Written) -> T) -> Option<T> {
     let memory = context
         .written_status
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     let seen = cluster.resource_version();
-    match memory.get(&ObjectRef::from(cluster)) {
-        Some(written)
-            if written.uid == cluster.uid()
-                && is_older(seen.as_deref(), written.resource_version.as_deref()) =>
-        {
-            Some(written.status.clone())
-        }
-        _ => cluster.status.clone(),
-    }
+    let written = memory.get(&ObjectRef::from(cluster)).filter(|written| {
+        written.uid == cluster.uid()
+            && is_older(seen.as_deref(), written.resource_version.as_deref())
+    });
+    written.map(of)
 }

@@ -4,6 +4,9 @@
 //! never looks like what is there. Instead it is remembered what was wanted at the last write and what the API server made of it:
 //! while both are still so, there is nothing to do. An operator that has just started remembers nothing: it takes an object for
 //! written when that carries the digest of what is wanted, and still says all of it.
+//!
+//! What exists is written only over what was seen: an operator that lost the lease without noticing, as one that was frozen for
+//! a while, has seen something older than what its follower wrote.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +40,12 @@ pub enum ApplyError {
         key: ObjectKey,
         /// Its owner.
         owner: String,
+    },
+    /// Somebody wrote it after it was seen.
+    #[error("{key} is not what it was when it was looked at")]
+    Overtaken {
+        /// The object.
+        key: ObjectKey,
     },
     /// The API server's answer is no object.
     #[error("{key} was applied but its answer cannot be read: {source}")]
@@ -157,9 +166,14 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = &object.key;
         let api = self.api(owner.namespace, key.kind);
-        let refused = |source| ApplyError::Refused {
-            key: key.clone(),
-            source,
+        let refused = |source| match source {
+            kube::Error::Api(answer) if answer.code == 409 => {
+                ApplyError::Overtaken { key: key.clone() }
+            }
+            source => ApplyError::Refused {
+                key: key.clone(),
+                source,
+            },
         };
         match live {
             Some(live) => check_owner(owner, key, live.owner.as_ref(), true)?,
@@ -173,13 +187,13 @@ impl Applier {
             }
         }
         let wanted = content_digest(&object.body);
+        let mut body = marked(object, wanted);
+        if let Some(version) = live.and_then(|live| self.newest_version(owner, key, live)) {
+            body["metadata"]["resourceVersion"] = Value::String(version);
+        }
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
-            .patch(
-                &key.name,
-                &parameters,
-                &Patch::Apply(&marked(object, wanted)),
-            )
+            .patch(&key.name, &parameters, &Patch::Apply(&body))
             .await;
         let answer = answer.map_err(refused)?;
         tracing::info!(object = %key, namespace = owner.namespace, "applied");
@@ -196,6 +210,25 @@ impl Applier {
             },
         );
         Ok(())
+    }
+
+    /// The version of what was seen or written last.
+    fn newest_version(
+        &self,
+        owner: Owner<'_>,
+        key: &ObjectKey,
+        live: &LiveObject,
+    ) -> Option<String> {
+        let memory = self.memory();
+        let remembered = memory.get(&(owner.namespace.to_owned(), key.clone()));
+        let written = remembered.and_then(|remembered| remembered.resource_version.as_deref());
+        let seen = live.resource_version.as_deref();
+        let newest = if is_older(seen, written) {
+            written
+        } else {
+            seen
+        };
+        newest.map(str::to_owned)
     }
 
     async fn delete_orphans(

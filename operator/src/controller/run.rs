@@ -165,6 +165,7 @@ pub async fn run(
     let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
         let filled = filled.clone();
         let (mut leads, stopped) = (leads.clone(), stopped.clone());
+        let clusters = clusters.clone();
         async move {
             // Without this, what is only not seen yet would look deleted.
             filled.await;
@@ -173,7 +174,11 @@ pub async fn run(
                 leads = leads.wait_for(|leads| *leads) => if leads.is_err() { return Ok(Action::await_change()) },
                 () = stopped => return Ok(Action::await_change()),
             }
-            reconcile(cluster, context).await
+            // It may have waited for long.
+            match clusters.get(&ObjectRef::from_obj(cluster.as_ref())) {
+                Some(newest) => reconcile(newest, context).await,
+                None => Ok(Action::await_change()),
+            }
         }
     };
     controller
