@@ -40,6 +40,7 @@ pub mod events;
 pub mod layout;
 pub mod places;
 pub mod plan;
+pub mod roll;
 pub mod routers;
 pub mod run;
 pub mod status;
@@ -362,7 +363,7 @@ fn next_look(
     let growing = observed.growing.values().any(grows);
     let placing = !plan.untold.is_empty();
     let scaling = plan.layouts.values().any(|layout| layout.step.is_some());
-    if busy || stale || growing || placing && scaling {
+    if busy || stale || growing || plan.waits_for_routers || placing && scaling {
         SOON
     } else if let Some(due) = plan.due {
         due.clamp(SOON, LATER)

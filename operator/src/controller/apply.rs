@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::dereference::{LiveObject, Observed, controller_of};
 use crate::names::{APPLIED_ANNOTATION, MANAGER, OURS};
@@ -191,6 +191,11 @@ impl Applier {
         if let Some(version) = live.and_then(|live| self.newest_version(owner, key, live)) {
             body["metadata"]["resourceVersion"] = Value::String(version);
         }
+        if let Some(live) = live.filter(|_| key.kind == Kind::StatefulSet) {
+            self.hold_back(&api, live, &mut body)
+                .await
+                .map_err(refused)?;
+        }
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
             .patch(&key.name, &parameters, &Patch::Apply(&body))
@@ -229,6 +234,28 @@ impl Applier {
             seen
         };
         newest.map(str::to_owned)
+    }
+
+    /// Keeps `body` from restarting any pod if its template differs from that of `live`. Whether it does is asked of the API
+    /// server, which alone knows its defaults.
+    async fn hold_back(
+        &self,
+        api: &Api<DynamicObject>,
+        live: &LiveObject,
+        body: &mut Value,
+    ) -> kube::Result<()> {
+        let name = body["metadata"]["name"].as_str().unwrap_or_default();
+        let parameters = PatchParams::apply(MANAGER).force().dry_run();
+        let answer = api.patch(name, &parameters, &Patch::Apply(&*body)).await?;
+        let Ok(answer) = typed(Kind::StatefulSet, &answer) else {
+            return Ok(());
+        };
+        if answer["spec"]["template"] != live.content["spec"]["template"] {
+            let rolling = json!({"partition": body["spec"]["replicas"]});
+            let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+            body["spec"]["updateStrategy"] = strategy;
+        }
+        Ok(())
     }
 
     async fn delete_orphans(
@@ -350,8 +377,13 @@ fn check_owner(
     })
 }
 
-/// The digest of `object` as the caches will show it, which know only the fields of the types.
+/// The digest of `object` as the caches will show it.
 fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<ContentDigest> {
+    typed(kind, object).map(|value| content_digest(&value))
+}
+
+/// `object` as the caches will show it, which know only the fields of the types.
+fn typed(kind: Kind, object: &DynamicObject) -> serde_json::Result<Value> {
     use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
     use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -362,7 +394,7 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
         serde_json::to_value(serde_json::from_value::<K>(object)?)
     }
     let value = serde_json::to_value(object)?;
-    let value = match kind {
+    match kind {
         Kind::ConfigMap => through::<ConfigMap>(value),
         Kind::Service => through::<Service>(value),
         Kind::PodDisruptionBudget => through::<PodDisruptionBudget>(value),
@@ -370,6 +402,5 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
         Kind::StatefulSet => through::<StatefulSet>(value),
         Kind::Deployment => through::<Deployment>(value),
         Kind::DaemonSet => through::<DaemonSet>(value),
-    }?;
-    Ok(content_digest(&value))
+    }
 }

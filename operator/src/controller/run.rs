@@ -27,7 +27,9 @@ use super::validate::Settings;
 use super::{Context, ReconcileError, reconcile};
 use crate::crd::PetraCluster;
 use crate::metrics::Metrics;
-use crate::names::{COMPONENT_LABEL, CONFIG_HASH_ANNOTATION, INSTANCE_LABEL, OURS, REGION_LABEL};
+use crate::names::{
+    COMPONENT_LABEL, CONFIG_HASH_ANNOTATION, INSTANCE_LABEL, OURS, REGION_LABEL, REVISION_LABEL,
+};
 
 /// A reconciliation that failed is tried again after this long; a change tries it at once.
 const RETRY: Duration = Duration::from_secs(5);
@@ -250,11 +252,19 @@ fn pods(
     (store, stream)
 }
 
+/// The labels of pods that are looked at.
+const LABELS_OF_PODS: [&str; 4] = [
+    INSTANCE_LABEL,
+    COMPONENT_LABEL,
+    REGION_LABEL,
+    REVISION_LABEL,
+];
+
 fn forget_most(pod: &mut Pod) {
     pod.metadata.managed_fields = None;
     pod.metadata.owner_references = None;
     pod.labels_mut()
-        .retain(|label, _| [INSTANCE_LABEL, COMPONENT_LABEL, REGION_LABEL].contains(&&**label));
+        .retain(|label, _| LABELS_OF_PODS.contains(&&**label));
     pod.annotations_mut()
         .retain(|annotation, _| annotation == CONFIG_HASH_ANNOTATION);
     pod.spec = None;
