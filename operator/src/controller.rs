@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::names::MANAGER;
 use crate::object::{Kind, Wanted, is_older};
 
-use apply::{Applier, Owner};
+use apply::{Applier, ApplyError, Owner};
 use build::config_map::config_hash;
 use build::{RegionObjects, Workload};
 use dereference::{Observed, Stores};
@@ -40,6 +40,7 @@ pub mod events;
 pub mod layout;
 pub mod places;
 pub mod plan;
+pub mod roll;
 pub mod routers;
 pub mod run;
 pub mod status;
@@ -61,6 +62,9 @@ pub enum ReconcileError {
     /// An object could not be written.
     #[error(transparent)]
     Apply(#[from] apply::ApplyError),
+    /// Somebody else wrote what was looked at. It is looked at again; the status says nothing of it.
+    #[error("the cluster or an object of it has changed since it was looked at")]
+    Overtaken,
     /// An object has no form as JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -72,22 +76,6 @@ pub enum ReconcileError {
         /// The API server's answer.
         source: kube::Error,
     },
-    /// Somebody has written the cluster since it was seen.
-    #[error("{cluster} has changed since it was looked at")]
-    Outdated {
-        /// Name of the cluster.
-        cluster: String,
-    },
-}
-
-impl ReconcileError {
-    /// Whether nothing is wrong but that something has changed meanwhile: it is to be looked at again.
-    fn is_outdated(&self) -> bool {
-        matches!(
-            self,
-            Self::Outdated { .. } | Self::Apply(apply::ApplyError::Outdated { .. })
-        )
-    }
 }
 
 /// Everything that reconciliations share.
@@ -150,13 +138,16 @@ pub async fn reconcile(
     }
     let started = Instant::now();
     context.metrics.begin_reconcile();
-    let mut result = reconcile_steps(&cluster, &context).await;
-    if let Err(error) = &result
-        && error.is_outdated()
-    {
-        tracing::debug!(cluster = cluster.name_any(), %error, "it is looked at again");
-        result = Ok(Action::requeue(SOON));
-    }
+    let result = match reconcile_steps(&cluster, &context).await {
+        Err(ReconcileError::Overtaken) => {
+            tracing::debug!(
+                cluster = cluster.name_any(),
+                "looked at again, as it has changed"
+            );
+            Ok(Action::requeue(SOON))
+        }
+        result => result,
+    };
     context
         .metrics
         .count_reconcile(started.elapsed(), result.is_err());
@@ -204,7 +195,9 @@ async fn reconcile_steps(
             clock.ended("status");
             Ok(Action::requeue(next_look(&plan, &observed, &status, busy)))
         }
-        Err(error) if error.is_outdated() => Err(error),
+        Err(ReconcileError::Overtaken | ReconcileError::Apply(ApplyError::Overtaken { .. })) => {
+            Err(ReconcileError::Overtaken)
+        }
         Err(error) => {
             write_status(cluster, context, &Outcome::Failed(view, error.to_string())).await?;
             Err(error)
@@ -286,6 +279,10 @@ async fn apply_plan(
         reference,
         may_remove_nodes: status::routers_follow(&plan.regions, observed),
     };
+    let is_on_its_way = plan.layouts.values().any(|layout| layout.step.is_some());
+    if is_on_its_way || !plan.untold.is_empty() {
+        ensure_current(cluster, context).await?;
+    }
     let applied = context
         .applier
         .apply(owner, &wanted(&plan.regions)?, observed)
@@ -293,9 +290,25 @@ async fn apply_plan(
     tend_routers(cluster, plan, context, observed).await;
     context
         .places
-        .tell_all(&plan.cluster.namespace, &plan.untold)
-        .await;
+        .tell_all(&plan.cluster.namespace, &plan.untold);
     Ok(!applied.kept.is_empty() || !applied.written.is_empty())
+}
+
+/// Whether `cluster` is still what was looked at: steps of a change of size follow from spec and status, and what a node is told
+/// cannot be taken back.
+async fn ensure_current(cluster: &PetraCluster, context: &Context) -> Result<(), ReconcileError> {
+    let name = cluster.name_any();
+    let namespace = cluster.namespace().unwrap_or_default();
+    let api: Api<PetraCluster> = Api::namespaced(context.client.clone(), &namespace);
+    let there = api.get_metadata(&name).await;
+    let there = there.map_err(|source| ReconcileError::Status {
+        cluster: name,
+        source,
+    })?;
+    let newest = newest_version(cluster, context);
+    (there.resource_version() == newest)
+        .then_some(())
+        .ok_or(ReconcileError::Overtaken)
 }
 
 /// Makes routers that are behind look, and replaces those that do not. One that cannot be helped now is only late: that is
@@ -350,7 +363,7 @@ fn next_look(
     let growing = observed.growing.values().any(grows);
     let placing = !plan.untold.is_empty();
     let scaling = plan.layouts.values().any(|layout| layout.step.is_some());
-    if busy || stale || growing || placing && scaling {
+    if busy || stale || growing || plan.waits_for_routers || placing && scaling {
         SOON
     } else if let Some(due) = plan.due {
         due.clamp(SOON, LATER)
@@ -380,7 +393,7 @@ async fn write_status(
     let patch = json!({
         "apiVersion": PetraCluster::api_version(&()),
         "kind": PetraCluster::kind(&()),
-        "metadata": {"resourceVersion": latest_version(cluster, context)},
+        "metadata": {"resourceVersion": newest_version(cluster, context)},
         "status": status,
     });
     let parameters = PatchParams::apply(MANAGER).force();
@@ -400,11 +413,11 @@ async fn write_status(
                 .unwrap_or_else(PoisonError::into_inner);
             memory.insert(ObjectRef::from(cluster), entry);
         }
-        // Deleted meanwhile.
-        Err(kube::Error::Api(answer)) if answer.is_not_found() => return Ok(status),
-        Err(kube::Error::Api(answer)) if answer.is_conflict() => {
-            return Err(ReconcileError::Outdated { cluster: name });
+        Err(kube::Error::Api(answer)) if answer.code == 409 => {
+            return Err(ReconcileError::Overtaken);
         }
+        // Deleted meanwhile.
+        Err(kube::Error::Api(answer)) if answer.code == 404 => return Ok(status),
         Err(source) => {
             return Err(ReconcileError::Status {
                 cluster: name,
@@ -421,32 +434,26 @@ async fn write_status(
 
 /// The status that is there: what the watch shows, unless what was written last is newer.
 fn latest_status(cluster: &PetraCluster, context: &Context) -> Option<PetraClusterStatus> {
-    match newer_than_seen(cluster, context) {
-        Some((_, status)) => Some(status),
-        None => cluster.status.clone(),
-    }
+    let written = |written: &Written| Some(written.status.clone());
+    latest(cluster, context, written).unwrap_or_else(|| cluster.status.clone())
 }
 
-/// The version that a status is written over.
-fn latest_version(cluster: &PetraCluster, context: &Context) -> Option<String> {
-    match newer_than_seen(cluster, context) {
-        Some((version, _)) => version,
-        None => cluster.resource_version(),
-    }
+/// The version of what the watch shows, unless what was written last is newer.
+fn newest_version(cluster: &PetraCluster, context: &Context) -> Option<String> {
+    let written = |written: &Written| written.resource_version.clone();
+    latest(cluster, context, written).unwrap_or_else(|| cluster.resource_version())
 }
 
-/// What was written last, if the watch does not show it yet.
-fn newer_than_seen(
-    cluster: &PetraCluster,
-    context: &Context,
-) -> Option<(Option<String>, PetraClusterStatus)> {
+/// `of` what was written last, if that is newer than what the watch shows.
+fn latest<T>(cluster: &PetraCluster, context: &Context, of: impl Fn(&Written) -> T) -> Option<T> {
     let memory = context
         .written_status
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let written = memory.get(&ObjectRef::from(cluster))?;
-    let version = &written.resource_version;
-    let is_newer = written.uid == cluster.uid()
-        && is_older(cluster.resource_version().as_deref(), version.as_deref());
-    is_newer.then(|| (version.clone(), written.status.clone()))
+    let seen = cluster.resource_version();
+    let written = memory.get(&ObjectRef::from(cluster)).filter(|written| {
+        written.uid == cluster.uid()
+            && is_older(seen.as_deref(), written.resource_version.as_deref())
+    });
+    written.map(of)
 }

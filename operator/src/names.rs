@@ -30,6 +30,9 @@ pub const APPLIED_ANNOTATION: &str = "petracache.io/applied";
 /// Label that holds the region's name.
 pub const REGION_LABEL: &str = "petracache.io/region";
 
+/// Label that the controller of a `StatefulSet` writes: the template that the pod was made from.
+pub const REVISION_LABEL: &str = "controller-revision-hash";
+
 /// Label that holds the cluster's name.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 mod handle;
 
 pub use handle::{
-    Children, Failover, FailoverErrors, FailoverPolicy, Hash, InlinePool, ModifyExptime,
+    Children, Failover, FailoverErrors, FailoverPolicy, Hash, HashRoute, InlinePool, ModifyExptime,
     OperationSelector, PoolRef, PoolRoute, PrefixSelector, RouteHandle, WarmUp,
 };
 

@@ -315,4 +315,29 @@ mod tests {
         let waited: Vec<bool> = explanation.steps.iter().map(|step| step.waited).collect();
         assert_eq!(waited, [true, false]);
     }
+
+    #[test]
+    fn a_hash_over_routes_picks_as_a_pool_does_and_leaves_the_same_trace() {
+        let pool = r#"{"pools":{"a":{"servers":["s0:1","s1:1","s2:1"]},
+            "a.0":{"servers":["s0:1"]},"a.1":{"servers":["s1:1"]},"a.2":{"servers":["s2:1"]}},
+            "route":{"type":"FailoverRoute","children":[PICK,"PoolRoute|a.0","PoolRoute|a.1","PoolRoute|a.2"],
+              "failover_policy":{"type":"DeterministicOrderPolicy","max_tries":3,"max_error_tries":3}}}"#;
+        let hash = r#"{"type":"HashRoute","hash_func":"Ch3","salt":"s",
+            "children":["PoolRoute|a.0","PoolRoute|a.1","PoolRoute|a.2"]}"#;
+        let same = r#"{"type":"PoolRoute","pool":"a","hash":{"hash_func":"Ch3","salt":"s"}}"#;
+        let config = |pick| Config::from_json(&pool.replace("PICK", pick)).unwrap();
+        let (by_hash, by_pool) = (config(hash), config(same));
+        for number in 0..50 {
+            let question = Question {
+                request: Request::new(Operation::Get, format!("k{number}").into_bytes()),
+                down: ["s0:1".to_owned(), "s1:1".to_owned()].into(),
+                present: true,
+            };
+            let (one, other) = (
+                explain(&by_hash, &question).unwrap(),
+                explain(&by_pool, &question).unwrap(),
+            );
+            assert_eq!(servers(&one), servers(&other), "k{number}");
+        }
+    }
 }

@@ -74,6 +74,10 @@ enum Handle {
     AllSync(Vec<Arc<Handle>>),
     AllAsync(Vec<Arc<Handle>>),
     MissFailover(Vec<Arc<Handle>>),
+    Hash {
+        children: Vec<Arc<Handle>>,
+        salt: String,
+    },
     WarmUp {
         cold: Arc<Handle>,
         warm: Arc<Handle>,
@@ -210,6 +214,10 @@ impl Handle {
                 Self::MissFailover(children) => {
                     miss_failover(children, servers, request, locals).await
                 }
+                Self::Hash { children, salt } => {
+                    let child = pick(children, salt, request, locals);
+                    child.route(servers, request, locals).await
+                }
                 Self::WarmUp {
                     cold,
                     warm,
@@ -266,19 +274,19 @@ impl Handle {
     }
 }
 
-/// The server that has the key. A pool of one is not hashed and leaves no trace in `locals`.
-fn pick<'a>(
-    destinations: &'a [Arc<Destination>],
+/// The one of `choices` that has the key. A single one is not hashed and leaves no trace in `locals` (`createHashRoute`).
+fn pick<'a, T>(
+    choices: &'a [Arc<T>],
     salt: &str,
     request: &Request,
     locals: &Locals,
-) -> &'a Destination {
-    if let [only] = destinations {
+) -> &'a Arc<T> {
+    if let [only] = choices {
         return only;
     }
-    let index = ch3::ch3_salted(ch3::hashed_part(&request.key), salt, destinations.len());
+    let index = ch3::ch3_salted(ch3::hashed_part(&request.key), salt, choices.len());
     locals.selected.store(index, Ordering::Relaxed);
-    &destinations[index]
+    &choices[index]
 }
 
 /// `MissFailoverRoute`: children in order until one has the key; only the first for anything that writes.

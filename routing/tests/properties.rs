@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use petra_routing::config::{
-    Children, Failover, FailoverPolicy, ModifyExptime, OperationSelector, Pool, RouteHandle, WarmUp,
+    Children, Failover, FailoverPolicy, HashRoute, ModifyExptime, OperationSelector, Pool,
+    RouteHandle, WarmUp,
 };
 use petra_routing::{Config, Operation, Question, Request, check, explain};
 use proptest::prelude::*;
@@ -46,6 +47,13 @@ fn handle() -> impl Strategy<Value = RouteHandle> {
             children().prop_map(|children| RouteHandle::AllSync(Children { children })),
             children().prop_map(|children| RouteHandle::AllAsync(Children { children })),
             children().prop_map(|children| RouteHandle::MissFailover(Children { children })),
+            children().prop_map(|children| {
+                RouteHandle::Hash(HashRoute {
+                    children,
+                    hash_func: None,
+                    salt: String::new(),
+                })
+            }),
             (children(), policy).prop_map(|(children, failover_policy)| {
                 RouteHandle::Failover(Failover {
                     children,

@@ -1,9 +1,10 @@
-//! What the router answers about itself: `get __mcrouter__.<command>` and `stats`.
+//! What the router answers about itself: `get __mcrouter__.<command>`, `stats` and `stats suspect_servers`.
 
 use petra_routing::explain::ImaginedServers;
 use petra_routing::{Operation, Outcome, Reply, Request};
 
 use super::config_file::ConfigFile;
+use super::destinations::{Destinations, Suspect};
 
 const PREFIX: &str = "__mcrouter__.";
 
@@ -54,6 +55,21 @@ fn servers(config: &ConfigFile, operation: Operation, key: &str) -> String {
 
 fn unknown(message: &str) -> Reply {
     Reply::error(Outcome::RemoteError, message)
+}
+
+/// Servers that have failed since they last answered, and whether they get no traffic for it, in mcrouter's words
+/// (`stats_reply` in `stats.cpp`).
+pub(super) fn suspect_servers(servers: &Destinations) -> Vec<u8> {
+    let line = |suspect: &Suspect| {
+        let status = if suspect.knocked_out { "tko" } else { "down" };
+        let Suspect {
+            server, failures, ..
+        } = suspect;
+        format!("STAT {server} status:{status} num_failures:{failures}\r\n")
+    };
+    let mut answer: String = servers.suspects().iter().map(line).collect();
+    answer.push_str("END\r\n");
+    answer.into_bytes()
 }
 
 /// The few figures of `stats` that tests and people look at.

@@ -43,6 +43,13 @@ struct State {
     knocked_out: Option<Outcome>,
 }
 
+/// A server that has failed and not answered since.
+pub(super) struct Suspect {
+    pub(super) server: String,
+    pub(super) knocked_out: bool,
+    pub(super) failures: u32,
+}
+
 impl Server {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -66,6 +73,23 @@ impl Destinations {
     fn server(&self, name: &str) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(servers.entry(name.to_owned()).or_default())
+    }
+
+    /// The servers that have failed and not answered since, by their names.
+    pub(super) fn suspects(&self) -> Vec<Suspect> {
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let suspect = |(name, server): (&String, &Arc<Server>)| {
+            let state = server.state();
+            let is_suspect = state.timeouts > 0 || state.knocked_out.is_some();
+            is_suspect.then(|| Suspect {
+                server: name.clone(),
+                knocked_out: state.knocked_out.is_some(),
+                failures: state.timeouts,
+            })
+        };
+        let mut suspects: Vec<Suspect> = servers.iter().filter_map(suspect).collect();
+        suspects.sort_by(|a, b| a.server.cmp(&b.server));
+        suspects
     }
 
     /// Counts an outcome against the server; a connection that fails knocks it out at once, timeouts after some.

@@ -9,7 +9,8 @@ use clap::{CommandFactory, Parser};
 /// A stand-in for mcrouter, for tests and demos of PetraCache only: it reads the same configuration, answers the same
 /// admin keys, and routes with the project's own reading of the route language. Never run it in production.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "mcrouter-stand-in", version)]
+// As with mcrouter, the last of several counts.
+#[command(name = "mcrouter-stand-in", version, args_override_self = true)]
 pub struct Options {
     /// Where the configuration is: `file:PATH`.
     #[arg(long, value_parser = config_path, required_unless_present = "config_file")]

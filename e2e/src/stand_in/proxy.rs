@@ -92,6 +92,7 @@ impl Proxy {
             }
             b"version" => b"VERSION mcrouter-stand-in\r\n".to_vec(),
             b"stats" => admin::stats(&self.config),
+            b"stats suspect_servers" => admin::suspect_servers(&self.servers),
             _ => {
                 let Some(parsed) = read_request(stream, line).await? else {
                     malformed(stream).await?;

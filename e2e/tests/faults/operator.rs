@@ -23,13 +23,25 @@ const KEYS: usize = 60;
 /// Up and down again, and in each phase of both the leader is killed: the end is the same, and the way is straight.
 #[tokio::test]
 async fn an_operator_that_is_killed_in_any_phase_of_a_scale_is_followed_by_one_that_goes_on() {
-    use ScalingPhase::{Clearing, Draining, Provisioning, Purging, Shrinking, Switching, Warming};
+    use ScalingPhase::{
+        Clearing, Draining, Mirroring, Provisioning, Purging, Shrinking, Switching, Turning, Warming,
+    };
     with_temp_ns("killed", |fixture| async move {
         fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
         fixture.ready("shop").await;
         fixture.write("shop", "main", KEYS).await;
-        let up = [Provisioning, Clearing, Warming, Switching, Purging];
-        let down = [Clearing, Warming, Switching, Draining, Shrinking, Purging];
+        let up = [
+            Provisioning,
+            Mirroring,
+            Clearing,
+            Warming,
+            Turning,
+            Switching,
+            Purging,
+        ];
+        let down = [
+            Mirroring, Clearing, Warming, Turning, Switching, Draining, Shrinking, Purging,
+        ];
         for (from, to, phases) in [(2, 3, &up[..]), (3, 2, &down[..])] {
             let steps = Steps::watch(&fixture);
             let replicas = json!({"spec": {"replicas": to}});

@@ -51,16 +51,8 @@ impl Steps {
     /// server is away, but none comes twice.
     pub(crate) fn went_straight(self, from: i32, to: i32) {
         self.watch.abort();
-        let only = |servers| Used {
-            servers,
-            warm: None,
-        };
-        let both = Used {
-            servers: to,
-            warm: Some(from),
-        };
         let seen = self.seen.lock().unwrap();
-        let way = [only(from), both, only(to)];
+        let way = Used::way(from, to);
         let at = |used: &Used| way.iter().position(|step| step == used);
         let positions: Vec<_> = seen.iter().map(at).collect();
         let is_straight = positions.iter().all(Option::is_some) && positions.is_sorted();

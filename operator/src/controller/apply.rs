@@ -2,8 +2,11 @@
 //!
 //! Nothing is written when nothing changed. The API server fills in defaults and rewrites quantities, so what is wanted
 //! never looks like what is there. Instead it is remembered what was wanted at the last write and what the API server made of it:
-//! while both are still so, there is nothing to do. Nothing is written over what was not seen: then it is looked at again. An operator that has just started remembers nothing: it takes an object for
+//! while both are still so, there is nothing to do. An operator that has just started remembers nothing: it takes an object for
 //! written when that carries the digest of what is wanted, and still says all of it.
+//!
+//! What exists is written only over what was seen: an operator that lost the lease without noticing, as one that was frozen for
+//! a while, has seen something older than what its follower wrote.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::dereference::{LiveObject, Observed, controller_of};
 use crate::names::{APPLIED_ANNOTATION, MANAGER, OURS};
@@ -38,9 +41,9 @@ pub enum ApplyError {
         /// Its owner.
         owner: String,
     },
-    /// Somebody has written it since it was seen. What would be written was decided from what is no longer there.
-    #[error("{key} has changed since it was looked at")]
-    Outdated {
+    /// Somebody wrote it after it was seen.
+    #[error("{key} is not what it was when it was looked at")]
+    Overtaken {
         /// The object.
         key: ObjectKey,
     },
@@ -164,8 +167,8 @@ impl Applier {
         let key = &object.key;
         let api = self.api(owner.namespace, key.kind);
         let refused = |source| match source {
-            kube::Error::Api(answer) if answer.is_conflict() => {
-                ApplyError::Outdated { key: key.clone() }
+            kube::Error::Api(answer) if answer.code == 409 => {
+                ApplyError::Overtaken { key: key.clone() }
             }
             source => ApplyError::Refused {
                 key: key.clone(),
@@ -185,8 +188,13 @@ impl Applier {
         }
         let wanted = content_digest(&object.body);
         let mut body = marked(object, wanted);
-        if let Some(version) = self.latest_version(owner, key, live) {
+        if let Some(version) = live.and_then(|live| self.newest_version(owner, key, live)) {
             body["metadata"]["resourceVersion"] = Value::String(version);
+        }
+        if let Some(live) = live.filter(|_| key.kind == Kind::StatefulSet) {
+            self.hold_back(&api, live, &mut body)
+                .await
+                .map_err(refused)?;
         }
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
@@ -209,23 +217,45 @@ impl Applier {
         Ok(())
     }
 
-    /// The version that is written over: what is seen, unless what was written last is newer. None for what is not there.
-    fn latest_version(
+    /// The version of what was seen or written last.
+    fn newest_version(
         &self,
         owner: Owner<'_>,
         key: &ObjectKey,
-        live: Option<&LiveObject>,
+        live: &LiveObject,
     ) -> Option<String> {
-        let seen = live?.resource_version.clone();
         let memory = self.memory();
-        let written = memory
-            .get(&(owner.namespace.to_owned(), key.clone()))
-            .and_then(|remembered| remembered.resource_version.clone());
-        if is_older(seen.as_deref(), written.as_deref()) {
+        let remembered = memory.get(&(owner.namespace.to_owned(), key.clone()));
+        let written = remembered.and_then(|remembered| remembered.resource_version.as_deref());
+        let seen = live.resource_version.as_deref();
+        let newest = if is_older(seen, written) {
             written
         } else {
             seen
+        };
+        newest.map(str::to_owned)
+    }
+
+    /// Keeps `body` from restarting any pod if its template differs from that of `live`. Whether it does is asked of the API
+    /// server, which alone knows its defaults.
+    async fn hold_back(
+        &self,
+        api: &Api<DynamicObject>,
+        live: &LiveObject,
+        body: &mut Value,
+    ) -> kube::Result<()> {
+        let name = body["metadata"]["name"].as_str().unwrap_or_default();
+        let parameters = PatchParams::apply(MANAGER).force().dry_run();
+        let answer = api.patch(name, &parameters, &Patch::Apply(&*body)).await?;
+        let Ok(answer) = typed(Kind::StatefulSet, &answer) else {
+            return Ok(());
+        };
+        if answer["spec"]["template"] != live.content["spec"]["template"] {
+            let rolling = json!({"partition": body["spec"]["replicas"]});
+            let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+            body["spec"]["updateStrategy"] = strategy;
         }
+        Ok(())
     }
 
     async fn delete_orphans(
@@ -347,8 +377,13 @@ fn check_owner(
     })
 }
 
-/// The digest of `object` as the caches will show it, which know only the fields of the types.
+/// The digest of `object` as the caches will show it.
 fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<ContentDigest> {
+    typed(kind, object).map(|value| content_digest(&value))
+}
+
+/// `object` as the caches will show it, which know only the fields of the types.
+fn typed(kind: Kind, object: &DynamicObject) -> serde_json::Result<Value> {
     use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
     use k8s_openapi::api::core::v1::{ConfigMap, Service};
     use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -359,7 +394,7 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
         serde_json::to_value(serde_json::from_value::<K>(object)?)
     }
     let value = serde_json::to_value(object)?;
-    let value = match kind {
+    match kind {
         Kind::ConfigMap => through::<ConfigMap>(value),
         Kind::Service => through::<Service>(value),
         Kind::PodDisruptionBudget => through::<PodDisruptionBudget>(value),
@@ -367,8 +402,7 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
         Kind::StatefulSet => through::<StatefulSet>(value),
         Kind::Deployment => through::<Deployment>(value),
         Kind::DaemonSet => through::<DaemonSet>(value),
-    }?;
-    Ok(content_digest(&value))
+    }
 }
 
 #[cfg(test)]

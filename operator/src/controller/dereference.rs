@@ -16,10 +16,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::places::Places;
+use super::roll::Revisions;
 use super::routers::{RouterPod, Routers};
 use super::volumes::Growth;
 use crate::crd::PetraCluster;
-use crate::names::{COMPONENT_LABEL, CONFIG_KEY, Component, INSTANCE_LABEL};
+use crate::names::{COMPONENT_LABEL, CONFIG_KEY, Component, INSTANCE_LABEL, REVISION_LABEL};
 use crate::object::{ContentDigest, Kind, ObjectKey, content_digest};
 
 /// Caches of everything that carries the operator's label.
@@ -50,6 +51,8 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectKey, LiveObject>,
     /// Node sets by name.
     pub node_sets: BTreeMap<String, NodeSet>,
+    /// Their templates, by the same names.
+    pub revisions: BTreeMap<String, Revisions>,
     /// Node pods by the name of their set and their number.
     pub nodes: BTreeMap<String, BTreeMap<i32, NodePod>>,
     /// Sizes of the volumes of node sets, by the name of the set.
@@ -101,6 +104,8 @@ pub struct NodePod {
     pub trouble: Option<String>,
     /// Identity of this very pod.
     pub uid: String,
+    /// The template that it was made from.
+    pub revision: Option<String>,
     /// Where it answers.
     pub address: Option<String>,
     /// Its place in the pool, as this very pod has confirmed it.
@@ -161,6 +166,7 @@ impl Observed {
             ready: is_ready(pod) && pod.metadata.deletion_timestamp.is_none(),
             trouble: trouble(pod),
             uid: pod.uid().unwrap_or_default(),
+            revision: pod.labels().get(REVISION_LABEL).cloned(),
             address: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             place: places.confirmed(pod),
         };
@@ -232,6 +238,9 @@ pub async fn dereference(
             observed
                 .node_sets
                 .insert(object.name_any(), node_set(object));
+            observed
+                .revisions
+                .insert(object.name_any(), revisions(object));
             let size = volume_size(object).map(|size| (object.name_any(), size));
             observed.volume_sizes.extend(size);
         },
@@ -361,6 +370,20 @@ fn node_set(object: &StatefulSet) -> NodeSet {
             ready: 0,
             outdated: 0,
         },
+    }
+}
+
+fn revisions(object: &StatefulSet) -> Revisions {
+    let strategy = object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.update_strategy.as_ref());
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let status = object.status.as_ref();
+    let status = status.filter(|status| status.observed_generation >= object.meta().generation);
+    Revisions {
+        newest: status.and_then(|status| status.update_revision.clone()),
+        partition: rolling.and_then(|rolling| rolling.partition).unwrap_or(0),
     }
 }
 

@@ -3,13 +3,15 @@
 //! A node that has confirmed a place serves nothing any more that was another node's, and will not after a crash either. So
 //! a confirmation is good for as long as the pod is this very pod; another one may have another volume. Nothing of this
 //! needs to be kept when the operator ends: to be told the same again changes nothing.
+//!
+//! Nobody waits for nodes: they are told beside the reconciliations, and what they have confirmed is seen by the next one. A node
+//! that is ready and cannot be reached costs one of many connections for a second, ever more seldom, and no cluster any time.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use futures::future::join_all;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -20,6 +22,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use petra_routing::Place;
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::plan::Untold;
 use crate::names::ADMIN_PORT;
@@ -30,11 +33,44 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest refusal that is read.
 const MAX_ANSWER: usize = 1024;
 
+/// Nodes that are told at the same time. Whoever finds no room is told when it is looked at next.
+const MAX_AT_ONCE: usize = 128;
+
+/// Pause after the first attempt that failed; each further one doubles it.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+
+/// Longest pause between two attempts.
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
 /// Tells nodes where they stand.
-#[derive(Default)]
+#[derive(Clone)]
 pub struct Places {
-    /// By namespace and name of the pod: which pod that was, and what it has confirmed.
-    confirmed: Mutex<HashMap<(String, String), (String, Place)>>,
+    memory: Arc<Mutex<HashMap<Name, Node>>>,
+    room: Arc<Semaphore>,
+    port: i32,
+}
+
+/// Namespace and name of a pod.
+type Name = (String, String);
+
+/// What is known of the pod of a name.
+struct Node {
+    /// Which pod that is.
+    uid: String,
+    confirmed: Option<Place>,
+    attempts: Attempts,
+}
+
+/// How it goes with telling a node.
+#[derive(Clone, Copy, Default)]
+enum Attempts {
+    #[default]
+    None,
+    UnderWay,
+    Failed {
+        times: u32,
+        at: Instant,
+    },
 }
 
 /// Why a node has not confirmed its place.
@@ -52,41 +88,103 @@ enum TellError {
     Request(String),
 }
 
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            memory: Arc::default(),
+            room: Arc::new(Semaphore::new(MAX_AT_ONCE)),
+            port: ADMIN_PORT,
+        }
+    }
+}
+
 impl Places {
     /// What this very pod has confirmed last.
     pub fn confirmed(&self, pod: &Pod) -> Option<Place> {
         let key = (pod.namespace()?, pod.name_any());
-        let confirmed = self.lock();
-        let (uid, place) = confirmed.get(&key)?;
-        (Some(uid) == pod.metadata.uid.as_ref()).then(|| place.clone())
+        let memory = self.lock();
+        let node = memory.get(&key)?;
+        let is_this_one = Some(&node.uid) == pod.metadata.uid.as_ref();
+        node.confirmed.clone().filter(|_| is_this_one)
     }
 
-    /// Tells all of them at the same time. One that cannot be told now is only late: it is logged, shows in the status while
-    /// somebody waits for it, and is tried again.
-    pub async fn tell_all(&self, namespace: &str, nodes: &[Untold]) {
-        join_all(nodes.iter().map(|node| self.tell(namespace, node))).await;
-    }
-
-    async fn tell(&self, namespace: &str, node: &Untold) {
-        let told = tokio::time::timeout(TIMEOUT, put(&node.address, ADMIN_PORT, &node.place));
-        match told.await.unwrap_or(Err(TellError::TooLate)) {
-            Ok(()) => {
-                tracing::info!(namespace, pod = node.pod, place = ?node.place, "a node knows its place");
-                let key = (namespace.to_owned(), node.pod.clone());
-                let entry = (node.uid.clone(), node.place.clone());
-                self.lock().insert(key, entry);
-            }
-            Err(error) => {
-                tracing::warn!(namespace, pod = node.pod, %error, "a node cannot be told its place");
+    /// Begins to tell all of them at the same time, and does not wait for it. One that cannot be told now is only late: it is
+    /// logged, shows in the status while somebody waits for it, and is tried again when it is looked at again.
+    pub fn tell_all(&self, namespace: &str, nodes: &[Untold]) {
+        for node in nodes {
+            let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+                return;
+            };
+            let name = (namespace.to_owned(), node.pod.clone());
+            if let Some(failed) = self.begin(&name, &node.uid, Instant::now()) {
+                let (places, node) = (self.clone(), node.clone());
+                tokio::spawn(async move { places.tell(name, node, failed, room).await });
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), (String, Place)>> {
-        self.confirmed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// How often it failed before, if it is time for an attempt, which is under way then.
+    fn begin(&self, name: &Name, uid: &str, now: Instant) -> Option<u32> {
+        let mut memory = self.lock();
+        let node = memory.entry(name.clone()).or_insert_with(|| Node::new(uid));
+        if node.uid != uid {
+            *node = Node::new(uid);
+        }
+        let failed = match node.attempts {
+            Attempts::None => 0,
+            Attempts::UnderWay => return None,
+            Attempts::Failed { times, at } if now < at + pause(times) => return None,
+            Attempts::Failed { times, .. } => times,
+        };
+        node.attempts = Attempts::UnderWay;
+        Some(failed)
     }
+
+    async fn tell(self, name: Name, node: Untold, failed: u32, _room: OwnedSemaphorePermit) {
+        let told = tokio::time::timeout(TIMEOUT, put(&node.address, self.port, &node.place));
+        let told = told.await.unwrap_or(Err(TellError::TooLate));
+        let (namespace, pod) = (&name.0, &name.1);
+        match &told {
+            Ok(()) => tracing::info!(namespace, pod, place = ?node.place, "a node knows its place"),
+            Err(error) => tracing::warn!(namespace, pod, %error, "a node cannot be told its place"),
+        }
+        let mut memory = self.lock();
+        // Another pod may have taken the name.
+        let Some(known) = memory.get_mut(&name).filter(|known| known.uid == node.uid) else {
+            return;
+        };
+        match told {
+            Ok(()) => {
+                known.confirmed = Some(node.place);
+                known.attempts = Attempts::None;
+            }
+            Err(_) => {
+                let (times, at) = (failed + 1, Instant::now());
+                known.attempts = Attempts::Failed { times, at };
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Node>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    fn new(uid: &str) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            confirmed: None,
+            attempts: Attempts::None,
+        }
+    }
+}
+
+/// The pause after so many attempts that failed.
+fn pause(failed: u32) -> Duration {
+    FIRST_RETRY
+        .saturating_mul(1 << (failed.clamp(1, 10) - 1))
+        .min(LAST_RETRY)
 }
 
 /// Returns when the node at `address` has confirmed `place`.
@@ -180,8 +278,84 @@ mod tests {
         };
         let places = Places::default();
         let key = ("n".to_owned(), "c-r-1".to_owned());
-        places.lock().insert(key, ("this".to_owned(), place()));
+        let this = Node {
+            confirmed: Some(place()),
+            ..Node::new("this")
+        };
+        places.lock().insert(key, this);
         assert_eq!(places.confirmed(&pod("this")), Some(place()));
         assert_eq!(places.confirmed(&pod("another")), None);
+    }
+
+    fn untold(number: usize, address: &str) -> Untold {
+        Untold {
+            pod: format!("pod-{number}"),
+            uid: number.to_string(),
+            address: address.to_owned(),
+            place: place(),
+        }
+    }
+
+    async fn eventually(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn nodes_that_do_not_answer_hold_up_nobody() {
+        let silent = TcpListener::bind("127.0.0.2:0").await.unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let places = Places {
+            port: i32::from(port),
+            ..Places::default()
+        };
+        let many: Vec<Untold> = (0..MAX_AT_ONCE - 1)
+            .map(|number| untold(number, "127.0.0.2"))
+            .collect();
+        places.tell_all("n", &many);
+        assert_eq!(places.room.available_permits(), 1);
+        // They are under way, and take no more room when they are looked at again.
+        places.tell_all("n", &many);
+        assert_eq!(places.room.available_permits(), 1);
+
+        let good = TcpListener::bind(("127.0.0.3", port)).await.unwrap();
+        places.tell_all("other", &[untold(0, "127.0.0.3")]);
+        let (mut stream, _) = good.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}") {
+            stream.read_buf(&mut request).await.unwrap();
+        }
+        stream
+            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+            .await
+            .unwrap();
+        let name = ("other".to_owned(), "pod-0".to_owned());
+        let confirmed = || places.lock()[&name].confirmed.clone();
+        eventually(|| confirmed() == Some(place())).await;
+        assert_eq!(places.room.available_permits(), 1, "the others still are");
+        eventually(|| places.room.available_permits() == MAX_AT_ONCE).await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_cannot_be_told_is_tried_ever_more_seldom_until_it_is_another_one() {
+        let places = Places::default();
+        let name = ("n".to_owned(), "pod".to_owned());
+        let start = Instant::now();
+        assert_eq!(places.begin(&name, "a", start), Some(0));
+        assert_eq!(places.begin(&name, "a", start + LAST_RETRY), None);
+        let fail = |times| {
+            let attempts = Attempts::Failed { times, at: start };
+            places.lock().get_mut(&name).unwrap().attempts = attempts;
+        };
+        for (times, milliseconds) in [(1, 500), (2, 1000), (5, 8000), (50, 30_000)] {
+            fail(times);
+            let then = start + Duration::from_millis(milliseconds);
+            let before = then.checked_sub(Duration::from_millis(1)).unwrap();
+            assert_eq!(places.begin(&name, "a", before), None, "{times}");
+            assert_eq!(places.begin(&name, "a", then), Some(times));
+        }
+        fail(50);
+        assert_eq!(places.begin(&name, "b", start), Some(0));
     }
 }

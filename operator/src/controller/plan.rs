@@ -11,6 +11,7 @@ use super::build::config_map::config_hash;
 use super::build::{self, Layouts, RegionObjects, routes};
 use super::dereference::{NodePod, Observed};
 use super::layout::{Layout, Live, Pace, Past, Step, Told, Used};
+use super::roll::{self, Wait};
 use super::status::config_text;
 use super::validate::{InvalidSpec, ValidatedCluster, ValidatedRegion};
 use crate::crd::{PetraClusterStatus, ScalingPhase};
@@ -29,6 +30,8 @@ pub struct Plan {
     pub regions: Vec<RegionObjects>,
     /// Nodes that shall be told their place now.
     pub untold: Vec<Untold>,
+    /// Whether a roll waits for routers, which no watch announces.
+    pub waits_for_routers: bool,
     /// When time alone makes a difference.
     pub due: Option<Duration>,
 }
@@ -80,6 +83,21 @@ impl Plan {
                 build::statefulset::keep_volume_size(&mut region.stateful_set, size);
             }
         }
+        let mut waits_for_routers = false;
+        for region in cluster.built() {
+            let set = region.names.node_set();
+            let Some(roll) = roll::next(&set, observed) else {
+                continue;
+            };
+            waits_for_routers |=
+                matches!(roll.waits, Some(Wait::HoldsDown { .. } | Wait::Silent(_)));
+            for objects in regions
+                .iter_mut()
+                .filter(|objects| objects.region == region.names.region)
+            {
+                build::statefulset::roll_from(&mut objects.stateful_set, roll.partition);
+            }
+        }
         let untold = untold(&cluster, &layouts, observed);
         let due = due(&layouts, pace, previous, now);
         Ok(Self {
@@ -87,6 +105,7 @@ impl Plan {
             layouts,
             regions,
             untold,
+            waits_for_routers,
             due,
         })
     }
@@ -248,8 +267,8 @@ fn due(
     let left = |(region, layout): (&String, &Layout)| {
         let step = layout.step?;
         let whole = match step.phase {
-            ScalingPhase::Warming => pace.window.unwrap_or_default(),
-            ScalingPhase::Draining => pace.drain,
+            ScalingPhase::Warming => pace.window.unwrap_or_default().max(pace.drain),
+            ScalingPhase::Draining | ScalingPhase::Returning | ScalingPhase::Turning => pace.drain,
             // When it is over, nodes are told, and what is left is to wait for those that are away.
             ScalingPhase::Clearing | ScalingPhase::Purging if layout.telling.is_none() => {
                 pace.drain

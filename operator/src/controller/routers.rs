@@ -1,12 +1,12 @@
 //! Client: the routers themselves, over memcached's protocol, and a patch of their pods. Which configuration a router
-//! really runs, and how it gets to see a new one at once.
+//! really runs and which servers it holds for down, and how it gets to see a new configuration at once.
 //!
 //! The kubelet delivers a changed `ConfigMap` when it next synchronises a pod, which may take more than a minute. A
 //! changed annotation of the pod makes it do so at once. It may still read its old copy then, so a router that stays
 //! stale is nudged again, ever more slowly. One that still does not follow has stopped to look, or to answer, which
 //! mcrouter does for good when it could not watch its file: it is replaced.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,11 @@ use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
 /// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Longest answer that is read: the value line, a digest and `END` need about a hundred bytes.
-const MAX_ANSWER: u64 = 1024;
+/// Longest answer that is read: a digest, and a line of a hundred bytes for each server that is down, of a thousand.
+const MAX_ANSWER: u64 = 128 * 1024;
+
+/// What a router is asked: its configuration, and the servers that have failed of late.
+const QUESTIONS: &[u8] = b"get __mcrouter__.config_md5_digest\r\nstats suspect_servers\r\n";
 
 /// A router re-reads its file within two seconds of the kubelet's delivery: nudging sooner does nothing.
 const FIRST_RETRY: Duration = Duration::from_secs(3);
@@ -53,6 +56,8 @@ pub struct RouterPod {
     pub announced: Option<String>,
     /// MD5 of the configuration that it runs; missing when it did not say.
     pub running: Option<String>,
+    /// `host:port` of the servers that it holds for down.
+    pub held_down: BTreeSet<String>,
 }
 
 impl RouterPod {
@@ -63,6 +68,12 @@ impl RouterPod {
             Some(running) => running != hash,
             None => self.ready,
         }
+    }
+
+    /// Whether it holds the node of pod `pod` for down.
+    pub fn holds_down(&self, pod: &str) -> bool {
+        let is_of_pod = |server: &String| server.split('.').next() == Some(pod);
+        self.held_down.iter().any(is_of_pod)
     }
 
     /// Whether clients that are sent to it meet configuration `hash`.
@@ -198,9 +209,9 @@ fn pause(count: u32) -> Duration {
 async fn ask(pod: &Pod) -> RouterPod {
     let status = pod.status.as_ref();
     let address = status.and_then(|status| status.pod_ip.clone());
-    let running = match address {
-        Some(address) => running_config(&address, MEMCACHED_PORT).await,
-        None => None,
+    let said = match address {
+        Some(address) => question(&address, MEMCACHED_PORT).await,
+        None => Said::default(),
     };
     RouterPod {
         name: pod.name_any(),
@@ -209,30 +220,58 @@ async fn ask(pod: &Pod) -> RouterPod {
         ready: is_ready(pod),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         announced: pod.annotations().get(CONFIG_HASH_ANNOTATION).cloned(),
-        running,
+        running: said.running,
+        held_down: said.held_down,
     }
 }
 
-/// The digest that the router at `address` answers within [`TIMEOUT`], if it does.
-async fn running_config(address: &str, port: i32) -> Option<String> {
+/// What a router says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    running: Option<String>,
+    held_down: BTreeSet<String>,
+}
+
+/// What the router at `address` says within [`TIMEOUT`].
+async fn question(address: &str, port: i32) -> Said {
+    let mut said = Said::default();
+    // What was said until then counts.
+    let _ = tokio::time::timeout(TIMEOUT, listen(address, port, &mut said)).await;
+    said
+}
+
+/// `None` when the router says something else.
+async fn listen(address: &str, port: i32, said: &mut Said) -> Option<()> {
     let port = u16::try_from(port).ok()?;
-    let asked = async {
-        let mut stream = TcpStream::connect((address, port)).await.ok()?;
-        stream
-            .write_all(b"get __mcrouter__.config_md5_digest\r\n")
-            .await
-            .ok()?;
-        let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
-        lines
-            .next_line()
-            .await
-            .ok()??
-            .starts_with("VALUE ")
-            .then_some(())?;
-        lines.next_line().await.ok()?
-    };
-    let digest = tokio::time::timeout(TIMEOUT, asked).await.ok()??;
-    Some(digest.trim().to_owned()).filter(|digest| digest.len() == 32)
+    let mut stream = TcpStream::connect((address, port)).await.ok()?;
+    stream.write_all(QUESTIONS).await.ok()?;
+    let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
+    let is_value = lines.next_line().await.ok()??.starts_with("VALUE ");
+    is_value.then_some(())?;
+    let digest = lines.next_line().await.ok()??.trim().to_owned();
+    said.running = Some(digest).filter(|digest| digest.len() == 32);
+    // The value's end, and that of the servers.
+    let mut ends = 0;
+    while ends < 2 {
+        let line = lines.next_line().await.ok()??;
+        match line.trim() {
+            "END" => ends += 1,
+            line => said
+                .held_down
+                .extend(line.strip_prefix("STAT ").and_then(held_down)),
+        }
+    }
+    Some(())
+}
+
+/// The server of a line of `stats suspect_servers`, `host:port status:tko num_failures:3`, if it gets no traffic. One that is
+/// `down` has failed and is still asked.
+fn held_down(stat: &str) -> Option<String> {
+    let mut words = stat.split_ascii_whitespace();
+    let server = words.next()?;
+    words
+        .any(|word| word == "status:tko")
+        .then(|| server.to_owned())
 }
 
 #[cfg(test)]
@@ -245,22 +284,37 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = [0; 64];
-            let read = stream.read(&mut request).await.unwrap();
-            assert_eq!(&request[..read], b"get __mcrouter__.config_md5_digest\r\n");
+            let mut request = vec![0; QUESTIONS.len()];
+            stream.read_exact(&mut request).await.unwrap();
+            assert_eq!(request, QUESTIONS);
             stream.write_all(answer).await.unwrap();
         });
         i32::from(port)
     }
 
+    const DIGEST: &str = "d41d8cd98f00b204e9800998ecf8427e";
+
     #[tokio::test]
     async fn a_router_that_answers_is_believed() {
-        let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\n";
+        let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\n\
+            STAT a-1.a.svc.:11211 status:tko num_failures:3\r\nSTAT a-2.a.svc.:11211 status:down num_failures:1\r\nEND\r\n";
         let port = answer_once(answer).await;
-        assert_eq!(
-            running_config("127.0.0.1", port).await.as_deref(),
-            Some("d41d8cd98f00b204e9800998ecf8427e")
-        );
+        let said = question("127.0.0.1", port).await;
+        assert_eq!(said.running.as_deref(), Some(DIGEST));
+        let pod = RouterPod {
+            held_down: said.held_down,
+            ..RouterPod::default()
+        };
+        assert!(pod.holds_down("a-1") && !pod.holds_down("a-2") && !pod.holds_down("a"));
+    }
+
+    #[tokio::test]
+    async fn a_router_that_does_not_say_who_is_down_still_says_what_it_runs() {
+        let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\nERROR\r\n";
+        let port = answer_once(answer).await;
+        let said = question("127.0.0.1", port).await;
+        assert_eq!(said.running.as_deref(), Some(DIGEST));
+        assert_eq!(said.held_down, BTreeSet::new());
     }
 
     #[tokio::test]
@@ -272,7 +326,7 @@ mod tests {
             b"",
         ] {
             let port = answer_once(answer).await;
-            assert_eq!(running_config("127.0.0.1", port).await, None);
+            assert_eq!(question("127.0.0.1", port).await, Said::default());
         }
     }
 
@@ -281,7 +335,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = i32::from(listener.local_addr().unwrap().port());
         let started = Instant::now();
-        assert_eq!(running_config("127.0.0.1", port).await, None);
+        assert_eq!(question("127.0.0.1", port).await, Said::default());
         assert!(started.elapsed() < TIMEOUT * 4);
     }
 

@@ -27,7 +27,9 @@ use super::validate::Settings;
 use super::{Context, ReconcileError, reconcile};
 use crate::crd::PetraCluster;
 use crate::metrics::Metrics;
-use crate::names::{COMPONENT_LABEL, CONFIG_HASH_ANNOTATION, INSTANCE_LABEL, OURS, REGION_LABEL};
+use crate::names::{
+    COMPONENT_LABEL, CONFIG_HASH_ANNOTATION, INSTANCE_LABEL, OURS, REGION_LABEL, REVISION_LABEL,
+};
 
 /// A reconciliation that failed is tried again after this long; a change tries it at once.
 const RETRY: Duration = Duration::from_secs(5);
@@ -160,13 +162,12 @@ pub async fn run(
         ready.closed().await;
     });
     let context = Arc::new(Context::new(client, settings, stores, metrics));
-    let seen = clusters;
     let stopping = shutdown.boxed().shared();
     let stopped = stopping.clone();
     let reconcile_filled = move |cluster: Arc<PetraCluster>, context: Arc<Context>| {
         let filled = filled.clone();
         let (mut leads, stopped) = (leads.clone(), stopped.clone());
-        let seen = seen.clone();
+        let clusters = clusters.clone();
         async move {
             // Without this, what is only not seen yet would look deleted.
             filled.await;
@@ -175,9 +176,9 @@ pub async fn run(
                 leads = leads.wait_for(|leads| *leads) => if leads.is_err() { return Ok(Action::await_change()) },
                 () = stopped => return Ok(Action::await_change()),
             }
-            // What was seen when the waiting began may be old: another operator has led meanwhile.
-            match seen.get(&ObjectRef::from_obj(&*cluster)) {
-                Some(cluster) => reconcile(cluster, context).await,
+            // It may have waited for long.
+            match clusters.get(&ObjectRef::from_obj(cluster.as_ref())) {
+                Some(newest) => reconcile(newest, context).await,
                 None => Ok(Action::await_change()),
             }
         }
@@ -251,11 +252,19 @@ fn pods(
     (store, stream)
 }
 
+/// The labels of pods that are looked at.
+const LABELS_OF_PODS: [&str; 4] = [
+    INSTANCE_LABEL,
+    COMPONENT_LABEL,
+    REGION_LABEL,
+    REVISION_LABEL,
+];
+
 fn forget_most(pod: &mut Pod) {
     pod.metadata.managed_fields = None;
     pod.metadata.owner_references = None;
     pod.labels_mut()
-        .retain(|label, _| [INSTANCE_LABEL, COMPONENT_LABEL, REGION_LABEL].contains(&&**label));
+        .retain(|label, _| LABELS_OF_PODS.contains(&&**label));
     pod.annotations_mut()
         .retain(|annotation, _| annotation == CONFIG_HASH_ANNOTATION);
     pod.spec = None;

@@ -456,7 +456,7 @@ fn scaling(cluster: &PetraCluster) -> Result<Pace, InvalidSpec> {
     Ok(Pace {
         window: match spec.scaling.mode {
             ScalingMode::Warm => Some(window),
-            ScalingMode::Immediate => None,
+            ScalingMode::Immediate => Some(Duration::ZERO),
         },
         drain: slowest_answer
             + if has_unseen_routers(cluster) {

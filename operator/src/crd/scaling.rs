@@ -11,7 +11,7 @@ use super::Period;
 #[serde(rename_all = "camelCase")]
 pub struct Scaling {
     /// warm: for the window, what the new layout misses is looked up in the old one and copied, so that clients see no drop
-    /// of the hit ratio. immediate: routers switch at once, and what moves to another node is missed.
+    /// of the hit ratio. immediate: the window is as short as can be, and what moves to another node is missed.
     #[serde(default)]
     pub mode: ScalingMode,
     /// How long both layouts are used in mode warm. What nobody read or wrote meanwhile and moves to another node is missed

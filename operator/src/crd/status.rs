@@ -87,10 +87,16 @@ pub struct ScalingStatus {
 pub enum ScalingPhase {
     /// New nodes are started; routers use the old layout.
     Provisioning,
-    /// Nodes that will get more keys drop what they may have of them; routers use the old layout.
+    /// Routers use the old layout, and turn to writing to the new one too.
+    Mirroring,
+    /// Nodes that will get more keys drop what they had of them; routers use the old layout, and write to the new one too.
     Clearing,
-    /// Routers use the new layout, and look up in the old one what it misses.
+    /// Routers use the new layout, look up in the old one what it misses, and write to both.
     Warming,
+    /// The target changed: routers turn back to the old layout, and write to the other one too.
+    Returning,
+    /// Routers turn to reading the new layout alone, and still write to the old one too.
+    Turning,
     /// Routers turn to the new layout alone.
     Switching,
     /// No router uses the last nodes any more; what they were asked before is answered.
@@ -103,10 +109,13 @@ pub enum ScalingPhase {
 
 impl ScalingPhase {
     /// All of them, in their order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Provisioning,
+        Self::Mirroring,
         Self::Clearing,
         Self::Warming,
+        Self::Returning,
+        Self::Turning,
         Self::Switching,
         Self::Draining,
         Self::Shrinking,
@@ -117,8 +126,11 @@ impl ScalingPhase {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Provisioning => "Provisioning",
+            Self::Mirroring => "Mirroring",
             Self::Clearing => "Clearing",
             Self::Warming => "Warming",
+            Self::Returning => "Returning",
+            Self::Turning => "Turning",
             Self::Switching => "Switching",
             Self::Draining => "Draining",
             Self::Shrinking => "Shrinking",

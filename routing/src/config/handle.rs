@@ -30,6 +30,9 @@ pub enum RouteHandle {
     /// The first child with a hit.
     #[serde(rename = "MissFailoverRoute")]
     MissFailover(Children),
+    /// The child that the key's hash picks, as it picks a server of a pool.
+    #[serde(rename = "HashRoute")]
+    Hash(HashRoute),
     /// A cold pool that is filled from a warm one.
     #[serde(rename = "WarmUpRoute")]
     WarmUp(WarmUp),
@@ -89,6 +92,20 @@ pub struct InlinePool {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hash {
+    /// `Ch3` when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_func: Option<String>,
+    /// Appended to the key before hashing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub salt: String,
+}
+
+/// A [`RouteHandle::Hash`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HashRoute {
+    /// By their index in the hash.
+    pub children: Vec<RouteHandle>,
     /// `Ch3` when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_func: Option<String>,
@@ -235,7 +252,8 @@ impl RouteHandle {
             | Self::AllInitial(Children { children })
             | Self::AllSync(Children { children })
             | Self::AllAsync(Children { children })
-            | Self::MissFailover(Children { children }) => {
+            | Self::MissFailover(Children { children })
+            | Self::Hash(HashRoute { children, .. }) => {
                 children.iter().for_each(|child| child.visit(see));
             }
             Self::WarmUp(warm_up) => {

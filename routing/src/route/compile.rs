@@ -77,6 +77,13 @@ fn handle(pools: &Pools, route: &RouteHandle) -> Result<Arc<Handle>, RouteError>
         RouteHandle::MissFailover(c) => {
             Handle::MissFailover(all(&c.children, "MissFailoverRoute")?)
         }
+        RouteHandle::Hash(hash) => {
+            only_ch3(hash.hash_func.as_deref())?;
+            Handle::Hash {
+                children: all(&hash.children, "HashRoute")?,
+                salt: hash.salt.clone(),
+            }
+        }
         RouteHandle::WarmUp(WarmUp {
             cold,
             warm,
@@ -110,10 +117,7 @@ fn pool(pools: &Pools, route: &PoolRoute) -> Result<Handle, RouteError> {
         return Err(RouteError::EmptyPool(name.clone()));
     }
     let hash = route.hash.clone().unwrap_or_default();
-    match hash.hash_func.as_deref() {
-        None | Some("Ch3") => {}
-        Some(other) => return Err(RouteError::Unsupported(format!("hash_func {other}"))),
-    }
+    only_ch3(hash.hash_func.as_deref())?;
     let destination = |server: &String| {
         Arc::new(Destination {
             server: server.clone(),
@@ -127,6 +131,13 @@ fn pool(pools: &Pools, route: &PoolRoute) -> Result<Handle, RouteError> {
         salt: hash.salt,
         keep_prefix: pool.keep_routing_prefix.unwrap_or(false),
     })
+}
+
+fn only_ch3(hash_func: Option<&str>) -> Result<(), RouteError> {
+    match hash_func {
+        None | Some("Ch3") => Ok(()),
+        Some(other) => Err(RouteError::Unsupported(format!("hash_func {other}"))),
+    }
 }
 
 fn errors(failover: &Failover) -> Errors {

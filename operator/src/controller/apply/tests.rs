@@ -93,7 +93,7 @@ async fn what_another_operator_has_written_meanwhile_is_not_overwritten() {
     *version.lock().unwrap() += 1;
     let result = apply(&Applier::new(client), "new").await;
     assert!(
-        matches!(result, Err(ApplyError::Outdated { .. })),
+        matches!(result, Err(ApplyError::Overtaken { .. })),
         "{result:?}"
     );
     assert_eq!(*version.lock().unwrap(), VERSION + 1, "nothing was written");

@@ -13,19 +13,14 @@
 //! key to another one, with a short exptime: a `FailoverRoute` whose children are the pool and then each of its nodes
 //! by itself (`pool.0`, `pool.1`, ...), in the order of [`FailoverPolicy::DeterministicOrderPolicy`].
 //!
-//! A region that is [warming](crate::controller::layout) has two pools, `pool` for the new layout and `pool.warm` for the old one:
-//!
-//! ```text
-//!  reads                    the new layout; what it misses is looked up in the old one and copied, with its exptime
-//!  set                      both, answered by the new one
-//!  delete                   both, answered when both did: a key that only one of them lost would come back
-//!  touch                    both, answered by the old one, which has every item that was ever set
-//!  everything else          the new layout
-//! ```
+//! A region whose size changes has two layouts for a while, and a second pool, `pool.next`, `pool.warm` or `pool.last`. Who is
+//! asked for what then, and why, is said in [`crate::controller::layout::used`]. What changes a value in place (`incr`, `append`,
+//! ...) must not reach a node twice, so to the second layout it goes through a `HashRoute` over the larger of the two: of
+//! the nodes that both have, which keep their keys, it knows nothing, and of the others it knows where the key is.
 //!
 //! What the route language cannot say:
-//! - While a region is warming, `add`, `replace`, `append`, `prepend`, `incr`, `decr` do not see an item that the new layout
-//!   has not read yet, and a `delete` of a key whose node stays the same is answered NOT_FOUND, because that node is asked twice.
+//! - While a region has two layouts, a `delete` is answered NOT_FOUND when only one of them had the key, or when its node stays
+//!   the same, because that is asked twice.
 //! - `add`, `replace`, `append`, `prepend`, `incr`, `decr` and `cas` change only the region that answers, because no
 //!   route handle turns one operation into another (a `delete` elsewhere) or sends on the result. Other regions keep
 //!   what they had until it expires, is set or is deleted. A `set` or `delete` of the key puts all right again.
@@ -38,12 +33,12 @@
 
 use petra_routing::Config;
 use petra_routing::config::{
-    Children, Failover, FailoverErrors, FailoverPolicy, Hash, ModifyExptime, OperationSelector,
-    Pool, PoolRef, PoolRoute, RouteHandle, WarmUp,
+    Children, Failover, FailoverErrors, FailoverPolicy, Hash, HashRoute, ModifyExptime,
+    OperationSelector, Pool, PoolRef, PoolRoute, RouteHandle, WarmUp,
 };
 
 use super::{Layouts, layout_of};
-use crate::controller::layout::Used;
+use crate::controller::layout::{Beside, Used};
 use crate::controller::validate::{ValidatedCluster, ValidatedRegion, ValidatedRouting};
 use crate::crd::{DeletePolicy, ReadPolicy, WritePolicy};
 
@@ -80,15 +75,26 @@ pub fn used(config: &Config, region: &str) -> Used {
         let pool = config.pools.get(pool)?;
         i32::try_from(pool.servers.len()).ok()
     };
+    let beside = |beside: fn(i32) -> Beside| {
+        let pool = second_pool(region, beside(0));
+        size(&pool).map(beside)
+    };
     Used {
         servers: size(region).unwrap_or(0),
-        warm: size(&warm_pool(region)),
+        beside: beside(Beside::Next)
+            .or_else(|| beside(Beside::Warm))
+            .or_else(|| beside(Beside::Last)),
     }
 }
 
-/// The pool of the layout that is being left. A region's name has no dot.
-fn warm_pool(region: &str) -> String {
-    format!("{region}.warm")
+/// The pool of the other layout. A region's name has no dot.
+fn second_pool(region: &str, beside: Beside) -> String {
+    let what = match beside {
+        Beside::Next(_) => "next",
+        Beside::Warm(_) => "warm",
+        Beside::Last(_) => "last",
+    };
+    format!("{region}.{what}")
 }
 
 /// `host:port` of the servers that keys of `region` are hashed to.
@@ -116,7 +122,17 @@ fn route(
     ]);
     let reads = reads(routing, own, regions);
     let primary_reads = reads_in_order(routing, regions.iter());
+    let counts = failover(each(regions, |region| &region.counts));
+    let adds = failover(each(regions, |region| &region.adds));
+    let cas = failover(each(regions, |region| &region.cas));
     for (operation, route) in [
+        ("append", &counts),
+        ("prepend", &counts),
+        ("replace", &counts),
+        ("incr", &counts),
+        ("decr", &counts),
+        ("add", &adds),
+        ("cas", &cas),
         ("get", &reads),
         ("gat", &reads),
         ("metaget", &reads),
@@ -227,22 +243,29 @@ fn failover_errors() -> FailoverErrors {
 /// One region's pools and the routes to it.
 struct RegionRoutes {
     name: String,
-    /// The region's own pool, the one that it leaves, and one of a single server for each of its nodes where they stand
-    /// in for each other.
+    /// The region's own pool, that of its other layout, and one of a single server for each of its nodes where they stand
+    /// in for each other, or where another layout does not have them.
     pools: Vec<(String, Pool)>,
     /// Also for every operation that is not named below.
     reads: RouteHandle,
     sets: RouteHandle,
     deletes: RouteHandle,
     touches: RouteHandle,
+    /// What changes a value in place.
+    counts: RouteHandle,
+    adds: RouteHandle,
+    cas: RouteHandle,
 }
 
 /// One layout of a region.
+#[derive(Clone)]
 struct LayoutRoutes {
     /// The key's own node.
     pool: RouteHandle,
     /// The key's own node, or another of the region while that is down.
     with_stand_ins: RouteHandle,
+    /// The key's own node, if that is another one than in the other layout.
+    if_moved: RouteHandle,
 }
 
 impl RegionRoutes {
@@ -252,7 +275,7 @@ impl RegionRoutes {
         region: &ValidatedRegion,
         layouts: &Layouts,
     ) -> Self {
-        let name = region.names.region.clone();
+        let name = &region.names.region;
         let used = layout_of(region, layouts).used;
         let mut pools = Vec::new();
         let mut add = |pool: String, nodes: std::ops::Range<i32>| {
@@ -260,62 +283,100 @@ impl RegionRoutes {
             pools.push((pool, self::pool(cluster, own, region, servers)));
         };
         add(name.clone(), 0..used.servers);
-        if let Some(warm) = used.warm {
-            add(warm_pool(&name), 0..warm);
+        if let Some(beside) = used.beside {
+            add(second_pool(name, beside), 0..beside.servers());
         }
-        if cluster.routing.pool_failover_exptime.is_some() && used.most() > 1 {
-            for ordinal in 0..used.most() {
-                add(stand_in(&name, ordinal), ordinal..ordinal + 1);
-            }
+        let in_both = used
+            .beside
+            .map_or(used.most(), |beside| used.servers.min(beside.servers()));
+        let alone = match cluster.routing.pool_failover_exptime {
+            Some(_) if used.most() > 1 => 0..used.most(),
+            _ => in_both..used.most(),
+        };
+        for ordinal in alone {
+            add(stand_in(name, ordinal), ordinal..ordinal + 1);
         }
-        let new = LayoutRoutes::new(&cluster.routing, &name, &name, used.servers);
-        let old = used
-            .warm
-            .map(|warm| LayoutRoutes::new(&cluster.routing, &name, &warm_pool(&name), warm));
-        match old {
-            None => Self::settled(name, pools, new),
-            Some(old) => Self::warming(name, pools, new, old),
-        }
+        let layout = |pool: &str, servers, others| {
+            LayoutRoutes::new(&cluster.routing, name, pool, servers, others)
+        };
+        let Some(beside) = used.beside else {
+            let only = layout(name, used.servers, used.servers);
+            return Self::settled(name.clone(), pools, only);
+        };
+        let main = layout(name, used.servers, beside.servers());
+        let other = layout(&second_pool(name, beside), beside.servers(), used.servers);
+        Self::with_both(
+            beside,
+            &main,
+            &other,
+            Self::settled(name.clone(), pools, main.clone()),
+        )
     }
 
     fn settled(name: String, pools: Vec<(String, Pool)>, layout: LayoutRoutes) -> Self {
+        let route = layout.with_stand_ins;
         Self {
             name,
             pools,
-            reads: layout.with_stand_ins.clone(),
-            sets: layout.with_stand_ins.clone(),
-            touches: layout.with_stand_ins,
+            sets: route.clone(),
+            touches: route.clone(),
+            counts: route.clone(),
+            adds: route.clone(),
+            cas: route.clone(),
+            reads: route,
             deletes: layout.pool,
         }
     }
 
-    fn warming(
-        name: String,
-        pools: Vec<(String, Pool)>,
-        new: LayoutRoutes,
-        old: LayoutRoutes,
-    ) -> Self {
+    /// What differs from `settled`, in which only `main` is used.
+    fn with_both(beside: Beside, main: &LayoutRoutes, other: &LayoutRoutes, settled: Self) -> Self {
         let both = |first: &RouteHandle, second: &RouteHandle| Children {
             children: vec![first.clone(), second.clone()],
         };
-        Self {
-            name,
-            pools,
-            sets: RouteHandle::AllInitial(both(&new.with_stand_ins, &old.with_stand_ins)),
-            touches: RouteHandle::AllInitial(both(&old.with_stand_ins, &new.with_stand_ins)),
-            deletes: RouteHandle::AllSync(both(&new.pool, &old.pool)),
-            reads: RouteHandle::WarmUp(WarmUp {
-                cold: Box::new(new.with_stand_ins),
-                warm: Box::new(old.with_stand_ins),
-                exptime: None,
-                enable_metaget: Some(true),
-            }),
+        let routes = Self {
+            sets: RouteHandle::AllSync(both(&main.with_stand_ins, &other.with_stand_ins)),
+            deletes: RouteHandle::AllSync(both(&main.pool, &other.pool)),
+            touches: RouteHandle::AllInitial(both(&main.with_stand_ins, &other.with_stand_ins)),
+            ..settled
+        };
+        match beside {
+            Beside::Next(_) => Self {
+                counts: RouteHandle::AllInitial(both(&main.with_stand_ins, &other.if_moved)),
+                cas: other.with_stand_ins.clone(),
+                ..routes
+            },
+            Beside::Warm(_) => {
+                let reads = RouteHandle::WarmUp(WarmUp {
+                    cold: Box::new(main.with_stand_ins.clone()),
+                    warm: Box::new(other.with_stand_ins.clone()),
+                    exptime: None,
+                    enable_metaget: Some(true),
+                });
+                Self {
+                    // It has every item that was ever set.
+                    touches: RouteHandle::AllInitial(both(
+                        &other.with_stand_ins,
+                        &main.with_stand_ins,
+                    )),
+                    counts: RouteHandle::AllInitial(both(&other.with_stand_ins, &main.if_moved)),
+                    adds: other.with_stand_ins.clone(),
+                    // Goes to the new layout, where `gets` took its number from.
+                    cas: reads.clone(),
+                    reads,
+                    ..routes
+                }
+            }
+            Beside::Last(_) => Self {
+                adds: RouteHandle::AllInitial(both(&main.with_stand_ins, &other.if_moved)),
+                ..routes
+            },
         }
     }
 }
 
 impl LayoutRoutes {
-    fn new(routing: &ValidatedRouting, region: &str, pool: &str, nodes: i32) -> Self {
+    /// The layout of `nodes` nodes, beside which there is one of `others`.
+    fn new(routing: &ValidatedRouting, region: &str, pool: &str, nodes: i32, others: i32) -> Self {
         let pool = hashed_pool(pool, &routing.salt);
         let with_stand_ins = match routing.pool_failover_exptime {
             Some(exptime) if nodes > 1 => {
@@ -324,9 +385,20 @@ impl LayoutRoutes {
             }
             _ => pool.clone(),
         };
+        let child = |index: i32| match index {
+            _ if index < nodes.min(others) => RouteHandle::Null,
+            _ if nodes > others => RouteHandle::pool(stand_in(region, index)),
+            _ => pool.clone(),
+        };
+        let if_moved = RouteHandle::Hash(HashRoute {
+            children: (0..nodes.max(others)).map(child).collect(),
+            hash_func: Some("Ch3".to_owned()),
+            salt: routing.salt.clone(),
+        });
         Self {
-            pool,
             with_stand_ins,
+            if_moved,
+            pool,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The nodes of a region.
 
 use k8s_openapi::api::apps::v1::{
-    StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
+    RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, HTTPGetAction, PersistentVolumeClaim, PersistentVolumeClaimSpec,
@@ -52,8 +53,7 @@ pub(super) fn stateful_set(
             },
             // A node needs no other node: all start at once, and one that is broken keeps none from starting.
             pod_management_policy: Some("Parallel".to_owned()),
-            // One node at a time, the last first; a node that does not become ready stops the roll, and a template that is
-            // put right goes on with that node.
+            // One node at a time, the last first. That routers use it again as well is `roll`'s business.
             min_ready_seconds: Some(MIN_READY_S),
             persistent_volume_claim_retention_policy: Some(
                 StatefulSetPersistentVolumeClaimRetentionPolicy {
@@ -88,6 +88,20 @@ pub fn keep_volume_size(set: &mut StatefulSet, size: &str) {
             requests.insert("storage".to_owned(), Quantity(size.to_owned()));
         }
     }
+}
+
+/// Lets only the pods from number `partition` on have the template of `set`.
+pub fn roll_from(set: &mut StatefulSet, partition: i32) {
+    let Some(spec) = set.spec.as_mut().filter(|_| partition > 0) else {
+        return;
+    };
+    spec.update_strategy = Some(StatefulSetUpdateStrategy {
+        type_: Some("RollingUpdate".to_owned()),
+        rolling_update: Some(RollingUpdateStatefulSetStrategy {
+            partition: Some(partition),
+            ..RollingUpdateStatefulSetStrategy::default()
+        }),
+    });
 }
 
 fn container(node: &ValidatedNode) -> Container {

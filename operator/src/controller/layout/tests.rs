@@ -1,5 +1,7 @@
 //! Each step from each state, as a table. That whole sequences end well is `plan`'s property test.
 
+mod neighbours;
+
 use super::*;
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -9,6 +11,10 @@ const WARM: Pace = Pace {
     drain: DRAIN,
 };
 const IMMEDIATE: Pace = Pace {
+    window: Some(Duration::ZERO),
+    drain: DRAIN,
+};
+const TOO_LARGE: Pace = Pace {
     window: None,
     drain: DRAIN,
 };
@@ -70,9 +76,11 @@ impl Layout {
 }
 
 #[test]
-fn a_region_grows_through_provisioning_warming_and_switching() {
+fn a_region_grows_step_by_step() {
     let three = Used::only(3);
-    let both = Used::both(5, 3);
+    let next = Used::next(3, 5);
+    let both = Used::warm(5, 3);
+    let last = Used::last(5, 3);
     let five = Used::only(5);
     let old = Duration::from_secs(60);
     let table = [
@@ -95,56 +103,86 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
             layout(5, three, 3, 5, Provisioning),
         ),
         (
-            "then for the last answers",
+            "then they write to the new layout too",
             live(three, 5, 5, true),
+            past(3, 5, Provisioning, old),
+            layout(5, next, 3, 5, Mirroring),
+        ),
+        (
+            "also while that is not seen yet",
+            live(three, 5, 5, true),
+            past(3, 5, Mirroring, old),
+            layout(5, next, 3, 5, Mirroring),
+        ),
+        (
+            "until all do",
+            live(next, 5, 5, false),
+            past(3, 5, Mirroring, old),
+            layout(5, next, 3, 5, Mirroring),
+        ),
+        (
+            "which is waited for again when nobody wrote down that they do",
+            live(next, 5, 5, true),
+            past(3, 5, Provisioning, old),
+            layout(5, next, 3, 5, Mirroring),
+        ),
+        (
+            "then they do",
+            live(next, 5, 4, true),
+            past(3, 5, Mirroring, old),
+            layout(5, next, 3, 5, Clearing),
+        ),
+        (
+            "the last answers are waited for",
+            live(next, 5, 5, true),
             past(3, 5, Clearing, DRAIN / 2),
-            layout(5, three, 3, 5, Clearing),
+            layout(5, next, 3, 5, Clearing),
         ),
         (
             "the new nodes are told that they own nothing yet",
-            live(three, 5, 5, true),
+            live(next, 5, 5, true),
             past(3, 5, Clearing, DRAIN),
-            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+            layout(5, next, 3, 5, Clearing).telling(3..5, 3),
         ),
         (
             "a router that is away for a moment does not begin that anew",
-            live(three, 5, 5, false),
+            live(next, 5, 5, false),
             past(3, 5, Clearing, DRAIN),
-            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+            layout(5, next, 3, 5, Clearing).telling(3..5, 3),
         ),
         (
             "each of them must confirm",
             Live {
                 told: told(3..4, 3),
-                ..live(three, 5, 5, true)
+                ..live(next, 5, 5, true)
             },
             past(3, 5, Clearing, DRAIN),
-            layout(5, three, 3, 5, Clearing).telling(3..5, 3),
+            layout(5, next, 3, 5, Clearing).telling(3..5, 3),
         ),
         (
             "what was confirmed at another time does not count",
             Live {
                 told: told(3..5, 3),
-                ..live(three, 5, 5, true)
+                ..live(next, 5, 5, true)
             },
             past(3, 5, Clearing, DRAIN).map(|past| Past { since: 8, ..past }),
             Layout {
                 telling: Some(Telling::new(3..5, 3, Some(8))),
-                ..layout(5, three, 3, 5, Clearing)
+                ..layout(5, next, 3, 5, Clearing)
             },
         ),
         (
-            "then both layouts are used",
+            "then both layouts are read",
             Live {
                 told: told(3..5, 3),
-                ..live(three, 5, 5, true)
+                ..live(next, 5, 5, true)
             },
             past(3, 5, Clearing, DRAIN),
             layout(5, both, 3, 5, Warming),
         ),
         (
             "also when that is not seen yet",
-            live(three, 5, 5, true),
+            live(next, 5, 5, true),
             past(3, 5, Warming, Duration::ZERO),
             layout(5, both, 3, 5, Warming),
         ),
@@ -173,14 +211,38 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
             layout(5, both, 3, 5, Warming),
         ),
         (
-            "then the new one alone",
+            "then the new one alone, and the old one is still written to",
             live(both, 5, 5, true),
             past(3, 5, Warming, WINDOW),
-            layout(5, five, 3, 5, Switching),
+            layout(5, last, 3, 5, Turning),
         ),
         (
             "also while that is not seen yet",
             live(both, 5, 5, true),
+            past(3, 5, Turning, old),
+            layout(5, last, 3, 5, Turning),
+        ),
+        (
+            "for as long as a request may be on its way",
+            live(last, 5, 5, true),
+            past(3, 5, Turning, DRAIN / 2),
+            layout(5, last, 3, 5, Turning),
+        ),
+        (
+            "and a router may still ask the old one",
+            live(last, 5, 5, false),
+            past(3, 5, Turning, old),
+            layout(5, last, 3, 5, Turning),
+        ),
+        (
+            "then it is no longer written to",
+            live(last, 5, 4, true),
+            past(3, 5, Turning, old),
+            layout(5, five, 3, 5, Switching),
+        ),
+        (
+            "also while that is not seen yet",
+            live(last, 5, 5, true),
             past(3, 5, Switching, old),
             layout(5, five, 3, 5, Switching),
         ),
@@ -227,28 +289,30 @@ fn a_region_grows_through_provisioning_warming_and_switching() {
 }
 
 #[test]
-fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
+fn a_region_shrinks_step_by_step() {
     let five = Used::only(5);
-    let both = Used::both(3, 5);
+    let next = Used::next(5, 3);
+    let both = Used::warm(3, 5);
+    let last = Used::last(3, 5);
     let three = Used::only(3);
     let table = [
         (
             "the nodes that stay get what others own",
             live(five, 5, 5, true),
             None,
-            layout(5, five, 5, 3, Clearing),
+            layout(5, next, 5, 3, Mirroring),
         ),
         (
             "and drop what they may have of it",
-            live(five, 5, 5, true),
+            live(next, 5, 5, true),
             past(5, 3, Clearing, DRAIN),
-            layout(5, five, 5, 3, Clearing).telling(0..3, 5),
+            layout(5, next, 5, 3, Clearing).telling(0..3, 5),
         ),
         (
             "then the old layout is still asked",
             Live {
                 told: told(0..3, 5),
-                ..live(five, 5, 5, true)
+                ..live(next, 5, 5, true)
             },
             past(5, 3, Clearing, DRAIN),
             layout(5, both, 5, 3, Warming),
@@ -257,6 +321,12 @@ fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
             "a node that stays may be down",
             live(both, 5, 2, true),
             past(5, 3, Warming, WINDOW),
+            layout(5, last, 5, 3, Turning),
+        ),
+        (
+            "then it is no longer written to",
+            live(last, 5, 2, true),
+            past(5, 3, Turning, DRAIN),
             layout(5, three, 5, 3, Switching),
         ),
         (
@@ -316,41 +386,78 @@ fn a_region_shrinks_through_warming_switching_draining_and_shrinking() {
 #[test]
 fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
     let three = Used::only(3);
-    let both = Used::both(6, 3);
+    let both = Used::warm(6, 3);
+    let back = Used::next(3, 6);
     let minute = Duration::from_secs(60);
     let table = [
         (
             "more pods than wanted stay until the end",
             live(three, 6, 4, true),
             past(3, 6, Provisioning, minute),
-            layout(6, three, 3, 4, Clearing),
+            layout(6, Used::next(3, 4), 3, 4, Mirroring),
+        ),
+        (
+            "what is only written to is given up",
+            live(back, 6, 6, true),
+            past(3, 6, Mirroring, minute),
+            layout(6, back, 6, 3, Returning),
         ),
         (
             "warming ends without a switch",
             live(both, 6, 6, true),
             past(3, 6, Warming, minute),
-            layout(6, three, 6, 3, Switching),
+            layout(6, back, 6, 3, Returning),
+        ),
+        (
+            "also while that is not seen yet",
+            live(both, 6, 6, true),
+            past(6, 3, Returning, minute),
+            layout(6, back, 6, 3, Returning),
         ),
         (
             "every router is waited for",
+            live(back, 6, 6, false),
+            past(6, 3, Returning, minute),
+            layout(6, back, 6, 3, Returning),
+        ),
+        (
+            "and its last answers",
+            live(back, 6, 6, true),
+            past(6, 3, Returning, DRAIN / 2),
+            layout(6, back, 6, 3, Returning),
+        ),
+        (
+            "then the old layout is alone",
+            live(back, 6, 6, true),
+            past(6, 3, Returning, DRAIN),
+            layout(6, three, 6, 3, Switching),
+        ),
+        (
+            "every router is waited for again",
             live(three, 6, 6, false),
             past(6, 3, Switching, minute),
             layout(6, three, 3, 4, Provisioning),
         ),
         (
-            "then it begins again, with nodes that have to forget",
+            "and it begins again",
             live(three, 6, 6, true),
             past(3, 4, Provisioning, minute),
-            layout(6, three, 3, 4, Clearing),
+            layout(6, Used::next(3, 4), 3, 4, Mirroring),
         ),
         (
-            "which they do",
+            "with nodes that have to forget, which they do",
             Live {
                 told: told(3..4, 3),
-                ..live(three, 6, 6, true)
+                ..live(Used::next(3, 4), 6, 6, true)
             },
             past(3, 4, Clearing, minute),
-            layout(6, Used::both(4, 3), 3, 4, Warming),
+            layout(6, Used::warm(4, 3), 3, 4, Warming),
+        ),
+        (
+            "there is no way back when the old layout is no longer read",
+            live(Used::last(6, 3), 6, 6, true),
+            past(3, 6, Turning, minute),
+            layout(6, Used::only(6), 3, 6, Switching),
         ),
         (
             "and ends with the pods that are too many",
@@ -365,19 +472,42 @@ fn who_changes_the_target_half_way_goes_back_to_the_layout_that_is_complete() {
 }
 
 #[test]
-fn immediate_leaves_warming_out_and_ends_one_that_is_under_way() {
-    let cleared = Live {
+fn immediate_takes_every_step_and_waits_in_none_for_longer_than_a_request_may_take() {
+    let both = live(Used::warm(5, 3), 5, 5, true);
+    let last = layout(5, Used::last(5, 3), 3, 5, Turning);
+    let warming = layout(5, Used::warm(5, 3), 3, 5, Warming);
+    let after = |age| Layout::next(5, IMMEDIATE, &both, past(3, 5, Warming, age));
+    assert_eq!(after(DRAIN), last);
+    assert_eq!(after(DRAIN / 2), warming);
+}
+
+#[test]
+fn where_two_layouts_are_too_large_there_is_only_ever_one() {
+    let three = Used::only(3);
+    let clearing = past(3, 5, Clearing, DRAIN);
+    let cleared = |used| Live {
         told: told(3..5, 3),
-        ..live(Used::only(3), 5, 5, true)
+        ..live(used, 5, 5, true)
     };
+    let next = |live, past| Layout::next(5, TOO_LARGE, &live, past);
+    let switched = layout(5, Used::only(5), 3, 5, Switching);
     assert_eq!(
-        Layout::next(5, IMMEDIATE, &cleared, past(3, 5, Clearing, DRAIN)),
-        layout(5, Used::only(5), 3, 5, Switching)
+        next(live(three, 5, 5, true), None),
+        layout(5, three, 3, 5, Clearing)
     );
-    let warming = past(3, 5, Warming, Duration::ZERO);
     assert_eq!(
-        Layout::next(5, IMMEDIATE, &live(Used::both(5, 3), 5, 5, true), warming),
-        layout(5, Used::only(5), 3, 5, Switching)
+        next(live(three, 5, 5, true), clearing),
+        layout(5, three, 3, 5, Clearing).telling(3..5, 3)
+    );
+    assert_eq!(next(cleared(three), clearing), switched);
+    // They have become too large.
+    assert_eq!(next(cleared(Used::next(3, 5)), clearing), switched);
+    let warming = past(3, 5, Warming, Duration::ZERO);
+    assert_eq!(next(live(Used::warm(5, 3), 5, 5, true), warming), switched);
+    // They no longer are: what was cleared before routers wrote to both is cleared again.
+    assert_eq!(
+        Layout::next(5, WARM, &cleared(three), clearing),
+        layout(5, Used::next(3, 5), 3, 5, Mirroring)
     );
 }
 
@@ -464,13 +594,13 @@ fn a_configuration_that_was_deleted_comes_back_as_the_step_had_it() {
             5,
             5,
             past(3, 5, Clearing, DRAIN),
-            layout(5, Used::only(3), 3, 5, Clearing).telling(3..5, 3),
+            layout(5, Used::next(3, 5), 3, 5, Clearing).telling(3..5, 3),
         ),
         (
             5,
             5,
             past(3, 5, Warming, age),
-            layout(5, Used::both(5, 3), 3, 5, Warming),
+            layout(5, Used::warm(5, 3), 3, 5, Warming),
         ),
         (
             3,

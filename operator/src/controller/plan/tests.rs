@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::controller::build::build;
 use crate::controller::dereference::{NodePod, NodeSet};
+use crate::controller::layout::Beside;
 use crate::controller::routers::RouterPod;
 use crate::controller::status::{self, Outcome, View};
 use crate::controller::validate::{Settings, validate};
@@ -249,7 +250,7 @@ impl World {
             .collect()
     }
 
-    /// Routers that disagree are not modelled: what one writes another may not see for the second that it is behind.
+    /// While all routers agree. Those that do not are the business of `layout::tests::neighbours`.
     fn write(&mut self, key: u8) {
         let mut running = self.routers.values().flatten().map(|text| Self::used(text));
         let Some(used) = running
@@ -265,7 +266,8 @@ impl World {
         let value = self.written.get(&key).copied().unwrap_or(0) + 1;
         self.written.insert(key, value);
         for (set, used) in used {
-            for servers in [Some(used.servers), used.warm].into_iter().flatten() {
+            let beside = used.beside.map(Beside::servers);
+            for servers in [Some(used.servers), beside].into_iter().flatten() {
                 let node = (set.clone(), owner(key, servers));
                 self.volumes
                     .entry(node)
@@ -288,7 +290,11 @@ impl World {
                 items.get(&key).copied()
             };
             let found = on(used.servers);
-            let copied = used.warm.filter(|_| found.is_none()).and_then(&mut on);
+            let warm = match used.beside {
+                Some(Beside::Warm(warm)) if found.is_none() => Some(warm),
+                _ => None,
+            };
+            let copied = warm.and_then(&mut on);
             if let Some(value) = found.or(copied) {
                 assert_eq!(
                     Some(&value),
@@ -305,6 +311,17 @@ impl World {
                     .insert(key, value);
             }
         }
+    }
+
+    /// Whether any did not.
+    fn all_routers_follow(&mut self) -> bool {
+        let mut changed = false;
+        for (region, running) in &mut self.routers {
+            let text = &self.configs[&format!("c-{region}-mcrouter")];
+            changed |= running.iter().any(|running| running != text);
+            running.fill(text.clone());
+        }
+        changed
     }
 
     fn step_router(&mut self, which: usize) {
@@ -490,11 +507,7 @@ impl World {
             for which in 0..60 {
                 self.step_pod(which);
             }
-            for (region, running) in &mut self.routers {
-                let text = &self.configs[&format!("c-{region}-mcrouter")];
-                changed |= running.iter().any(|running| running != text);
-                running.fill(text.clone());
-            }
+            changed |= self.all_routers_follow();
             self.check();
             self.now += Duration::from_secs(4000);
             if !changed && !self.reconcile(usize::MAX) {
@@ -560,12 +573,14 @@ fn a_step_that_takes_its_time_says_when_it_is_over() {
     for which in 0..4 {
         world.step_pod(which);
     }
-    // The pods are there; a request may be on its way; the new node is told; it has confirmed.
-    for seconds in [0, 60, 0] {
+    // The pods are there; routers follow; a request may be on its way; the new node is told; it has confirmed.
+    for seconds in [0, 0, 60, 0] {
         world.reconcile(usize::MAX);
+        world.all_routers_follow();
         world.now += Duration::from_secs(seconds);
     }
     world.reconcile(usize::MAX);
+    world.all_routers_follow();
     world.now += Duration::from_secs(60);
     let validated = validate(
         &world.cluster,

@@ -6,6 +6,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::{Outcome, View, config_text, node_set, routers, routers_follow, size_of};
 use crate::controller::build::config_map::config_hash;
 use crate::controller::layout::Step;
+use crate::controller::roll::{self, Wait};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{InvalidSpec, ValidatedRegion};
 use crate::controller::volumes::Growth;
@@ -251,12 +252,35 @@ fn waits(view: &View<'_>) -> Vec<String> {
         } else if set.outdated > 0 {
             waits.push(format!(
                 "region {name} is restarted with a new pod template: {} of {} nodes still have \
-                 the old one",
-                set.outdated, set.pods
+                 the old one{}",
+                set.outdated,
+                set.pods,
+                roll_waits(view, region)
             ));
         }
     }
     waits
+}
+
+/// What the next node of a roll waits for; empty when it waits for nothing.
+fn roll_waits(view: &View<'_>, region: &ValidatedRegion) -> String {
+    let roll = roll::next(&region.names.node_set(), view.observed);
+    match roll.and_then(|roll| roll.waits) {
+        None | Some(Wait::Controller) => String::new(),
+        Some(Wait::Node(node)) => {
+            format!(
+                "; the next one waits until {} is ready",
+                region.names.pod(node)
+            )
+        }
+        Some(Wait::HoldsDown { router, node }) => format!(
+            "; the next one waits until router {router} no longer holds {} for down",
+            region.names.pod(node)
+        ),
+        Some(Wait::Silent(router)) => {
+            format!("; the next one waits until router {router} answers, or is replaced")
+        }
+    }
 }
 
 /// Whether a region gets more or fewer nodes, and what the first that does waits for.
@@ -302,9 +326,15 @@ fn scaling_sentence(view: &View<'_>, region: &ValidatedRegion, step: Step) -> St
                 )
             }
         }
+        ScalingPhase::Mirroring => format!(
+            "every router is waited for that does not write to the layout of {to} as well yet"
+        ),
         ScalingPhase::Clearing | ScalingPhase::Purging => placing_sentence(view, region, phase),
         ScalingPhase::Warming => {
             format!("what {to} nodes miss is copied from the layout of {from}")
+        }
+        ScalingPhase::Returning | ScalingPhase::Turning => {
+            format!("every router is waited for that does not read the layout of {to} alone yet")
         }
         ScalingPhase::Switching => {
             format!("every router is waited for that does not use {to} nodes alone yet")

@@ -6,7 +6,7 @@ use petra_routing::Place;
 use super::*;
 use crate::controller::build::build;
 use crate::controller::dereference::NodePod;
-use crate::controller::layout::{Layout, Step, Telling, Told, Used};
+use crate::controller::layout::{Beside, Layout, Step, Telling, Told, Used};
 use crate::controller::routers::RouterPod;
 use crate::controller::validate::{Settings, validate};
 use crate::controller::volumes::Growth;
@@ -69,14 +69,17 @@ impl World {
     }
 
     fn with_step(mut self, pods: i32, from: i32, to: i32, phase: ScalingPhase) -> Self {
-        let before = [ScalingPhase::Provisioning, ScalingPhase::Clearing];
-        let servers = if before.contains(&phase) { from } else { to };
-        let warm = (phase == ScalingPhase::Warming).then_some(from);
+        let (servers, beside) = match phase {
+            ScalingPhase::Provisioning => (from, None),
+            ScalingPhase::Clearing => (from, Some(Beside::Next(to))),
+            ScalingPhase::Warming => (to, Some(Beside::Warm(from))),
+            _ => (to, None),
+        };
         self.layouts.insert(
             "r".to_owned(),
             Layout {
                 pods,
-                used: Used { servers, warm },
+                used: Used { servers, beside },
                 step: Some(Step { from, to, phase }),
                 telling: None,
             },

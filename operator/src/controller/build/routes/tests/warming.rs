@@ -1,10 +1,17 @@
-//! What routers do while a region is warming: the new layout first, and nothing is lost on the way back.
+//! What routers do while a region has two layouts. That they agree is `layout::tests::neighbours`.
 
 use super::*;
 use crate::controller::layout::Layout;
 
-/// Region `m` goes from `old` to `new` nodes; two others stand behind it.
+/// Region `m` goes from `old` to `new` nodes; another stands behind it.
 fn warming(new: i32, old: i32) -> Config {
+    using(Used {
+        servers: new,
+        beside: Some(Beside::Warm(old)),
+    })
+}
+
+fn using(used: Used) -> Config {
     let spec = "{replicas: 3, regions: [{name: m}, {name: a}]}";
     let cluster = PetraCluster::new("c", serde_saphyr::from_str(spec).unwrap());
     let settings = Settings {
@@ -12,13 +19,9 @@ fn warming(new: i32, old: i32) -> Config {
         ..Settings::default()
     };
     let cluster = validate(&cluster, &settings).unwrap();
-    let used = Used {
-        servers: new,
-        warm: Some(old),
-    };
     let layout = Layout {
         used,
-        ..Layout::settled(new.max(old))
+        ..Layout::settled(used.most())
     };
     let layouts = Layouts::from([("m".to_owned(), layout)]);
     config(&cluster, &cluster.regions[0], &layouts)
@@ -52,20 +55,29 @@ fn missed(config: &Config, operation: Operation, key: &str) -> Explanation {
     explain(config, &question).unwrap()
 }
 
+/// Every configuration of a change of size from `old` to `new` in which there are two layouts.
+fn with_two_layouts(old: i32, new: i32) -> [Used; 3] {
+    let used = |servers, beside| Used {
+        servers,
+        beside: Some(beside),
+    };
+    [
+        used(old, Beside::Next(new)),
+        used(new, Beside::Warm(old)),
+        used(new, Beside::Last(old)),
+    ]
+}
+
 #[test]
-fn a_warming_configuration_has_no_problems_and_says_what_it_uses() {
-    for (new, old) in [(4, 3), (3, 4), (2, 1), (1, 2), (6, 3)] {
-        let config = warming(new, old);
-        assert_eq!(check(&config), Vec::<String>::new(), "{old} to {new}");
-        assert_eq!(
-            used(&config, "m"),
-            Used {
-                servers: new,
-                warm: Some(old)
-            }
-        );
-        assert_eq!(Config::from_json(&config.to_json()).unwrap(), config);
-        assert_eq!(used(&config, "a").warm, None);
+fn a_configuration_of_two_layouts_has_no_problems_and_says_what_it_uses() {
+    for (old, new) in [(3, 4), (4, 3), (1, 2), (2, 1), (3, 6)] {
+        for expected in with_two_layouts(old, new) {
+            let config = using(expected);
+            assert_eq!(check(&config), Vec::<String>::new(), "{expected:?}");
+            assert_eq!(used(&config, "m"), expected);
+            assert_eq!(Config::from_json(&config.to_json()).unwrap(), config);
+            assert_eq!(used(&config, "a").beside, None);
+        }
     }
 }
 
@@ -88,34 +100,52 @@ fn a_read_asks_the_new_node_and_on_a_miss_the_old_one() {
 
 #[test]
 fn what_is_set_deleted_or_touched_is_so_in_both_layouts() {
-    let config = warming(4, 3);
-    let (moved, _) = moved_and_stayed(4, 3);
-    let both = BTreeSet::from([node(&moved, 4), node(&moved, 3)]);
-    for operation in [Operation::Set, Operation::Delete, Operation::Touch] {
-        let explanation = ask(&config, operation, &moved, &[]);
-        let nodes: BTreeSet<String> = reached_in_m(&explanation)
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
-        assert_eq!(nodes, both, "{operation:?}");
+    for config in with_two_layouts(3, 4).map(using) {
+        let (moved, _) = moved_and_stayed(4, 3);
+        let both = BTreeSet::from([node(&moved, 4), node(&moved, 3)]);
+        for operation in [Operation::Set, Operation::Delete, Operation::Touch] {
+            let explanation = ask(&config, operation, &moved, &[]);
+            let nodes: BTreeSet<String> = reached_in_m(&explanation)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            assert_eq!(nodes, both, "{operation:?}");
+        }
+        for operation in [Operation::Set, Operation::Delete] {
+            let steps = ask(&config, operation, &moved, &[]).steps;
+            let mut in_m = steps
+                .iter()
+                .filter(|step| short(&step.server).starts_with("m-"));
+            assert!(in_m.all(|step| step.waited), "{operation:?}: {steps:?}");
+        }
     }
-    let waited = ask(&config, Operation::Delete, &moved, &[]);
-    assert!(waited.steps.iter().all(|step| step.waited), "{waited:?}");
 }
 
+/// Who is asked to change a value in place, of the old node O and the new one N, and is waited for first.
 #[test]
-fn arithmetic_happens_once() {
-    let config = warming(4, 3);
-    let (moved, stayed) = moved_and_stayed(4, 3);
-    for key in [moved, stayed] {
-        for operation in [
-            Operation::Incr,
-            Operation::Append,
-            Operation::Add,
-            Operation::Cas,
-        ] {
-            let explanation = ask(&config, operation, &key, &[]);
-            assert_eq!(reached(&explanation), [node(&key, 4)], "{operation:?}");
+fn a_value_is_changed_in_place_once_on_each_node_that_may_have_it() {
+    use Operation::{Add, Append, Cas, Decr, Incr, Prepend, Replace};
+    let table = [
+        (0, "O N", "O", "N"),
+        (1, "O N", "O", "N"),
+        (2, "N", "N O", "N"),
+    ];
+    for (old, new) in [(3, 4), (4, 3)] {
+        let sizes = [old, new].map(|size| usize::try_from(size).unwrap());
+        let (moved, stayed) = moved_and_stayed(sizes[1], sizes[0]);
+        for (index, count, add, cas) in table {
+            let config = using(with_two_layouts(old, new)[index]);
+            let counting = [Append, Prepend, Replace, Incr, Decr].map(|change| (change, count));
+            for (operation, expected) in counting.into_iter().chain([(Add, add), (Cas, cas)]) {
+                let asked = ask(&config, operation, &moved, &[]);
+                let nodes = expected
+                    .replace('O', &node(&moved, sizes[0]))
+                    .replace('N', &node(&moved, sizes[1]));
+                assert_eq!(reached(&asked).join(" "), nodes, "{operation:?} {index}");
+                assert!(asked.steps[0].waited);
+                let asked = ask(&config, operation, &stayed, &[]);
+                assert_eq!(reached(&asked), [node(&stayed, 3)], "{operation:?} {index}");
+            }
         }
     }
 }
