@@ -28,6 +28,11 @@ pub enum ApplyError {
         /// The answer.
         source: kube::Error,
     },
+    /// The API server does not know the kind.
+    #[error(
+        "{0} cannot be applied, because the API server knows no Certificates of cert-manager.io/v1: install cert-manager, or name a Secret that is there in spec.tls.secretName instead of spec.tls.certManager"
+    )]
+    NoCertManager(ObjectKey),
     /// Somebody else's object has the name.
     #[error(
         "{key} exists and is not this cluster's (it belongs to {owner}): delete it, or give the cluster or the region another name"
@@ -157,10 +162,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = &object.key;
         let api = self.api(owner.namespace, key.kind);
-        let refused = |source| ApplyError::Refused {
-            key: key.clone(),
-            source,
-        };
+        let refused = |source| refused(key, source);
         match live {
             Some(live) => check_owner(owner, key, live.owner.as_ref(), true)?,
             None => {
@@ -264,6 +266,18 @@ impl Applier {
     }
 }
 
+fn refused(key: &ObjectKey, source: kube::Error) -> ApplyError {
+    match &source {
+        kube::Error::Api(status) if status.code == 404 && key.kind == Kind::Certificate => {
+            ApplyError::NoCertManager(key.clone())
+        }
+        _ => ApplyError::Refused {
+            key: key.clone(),
+            source,
+        },
+    }
+}
+
 /// Whether an earlier operator applied just this, and nobody has changed it since.
 fn was_applied(
     owner: Owner<'_>,
@@ -330,6 +344,8 @@ fn typed_digest(kind: Kind, object: &DynamicObject) -> serde_json::Result<Conten
     }
     let value = serde_json::to_value(object)?;
     let value = match kind {
+        // Known as a whole.
+        Kind::Certificate => Ok(value),
         Kind::ConfigMap => through::<ConfigMap>(value),
         Kind::Service => through::<Service>(value),
         Kind::PodDisruptionBudget => through::<PodDisruptionBudget>(value),

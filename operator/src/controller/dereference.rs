@@ -257,7 +257,8 @@ pub async fn dereference(
         observed.add_node(&pod, places);
     }
     observed.count_ready_nodes();
-    observed.routers = routers.ask_all(&router_pods).await;
+    let encrypted = cluster.spec.tls.is_some();
+    observed.routers = routers.ask_all(&router_pods, encrypted).await;
     observed
 }
 
@@ -312,7 +313,8 @@ fn belongs<K: Resource>(object: &K, cluster: &PetraCluster) -> bool {
         && object.labels().get(INSTANCE_LABEL) == cluster.meta().name.as_ref()
 }
 
-fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
+/// What is remembered of `object`.
+pub(super) fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
     let content = serde_json::to_value(object).unwrap_or_default();
     LiveObject {
         uid: object.uid().unwrap_or_default(),

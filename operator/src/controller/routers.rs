@@ -15,11 +15,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::dereference::is_ready;
-use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
+use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, MEMCACHED_TLS_PORT, REGION_LABEL};
+
+mod encrypted;
 
 /// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -87,9 +89,9 @@ struct Nudge {
 }
 
 impl Routers {
-    /// Asks all of `pods` at the same time.
-    pub async fn ask_all(&self, pods: &[Arc<Pod>]) -> Vec<RouterPod> {
-        let mut routers = join_all(pods.iter().map(|pod| ask(pod))).await;
+    /// Asks all of `pods` at the same time, over TLS if they are `encrypted`.
+    pub async fn ask_all(&self, pods: &[Arc<Pod>], encrypted: bool) -> Vec<RouterPod> {
+        let mut routers = join_all(pods.iter().map(|pod| ask(pod, encrypted))).await;
         routers.sort_by(|a, b| a.name.cmp(&b.name));
         routers
     }
@@ -195,11 +197,12 @@ fn pause(count: u32) -> Duration {
         .min(LAST_RETRY)
 }
 
-async fn ask(pod: &Pod) -> RouterPod {
+async fn ask(pod: &Pod, encrypted: bool) -> RouterPod {
     let status = pod.status.as_ref();
     let address = status.and_then(|status| status.pod_ip.clone());
     let running = match address {
-        Some(address) => running_config(&address, MEMCACHED_PORT).await,
+        Some(address) if encrypted => running_config(&address, MEMCACHED_TLS_PORT, true).await,
+        Some(address) => running_config(&address, MEMCACHED_PORT, false).await,
         None => None,
     };
     RouterPod {
@@ -214,25 +217,30 @@ async fn ask(pod: &Pod) -> RouterPod {
 }
 
 /// The digest that the router at `address` answers within [`TIMEOUT`], if it does.
-async fn running_config(address: &str, port: i32) -> Option<String> {
+async fn running_config(address: &str, port: i32, encrypted: bool) -> Option<String> {
     let port = u16::try_from(port).ok()?;
     let asked = async {
-        let mut stream = TcpStream::connect((address, port)).await.ok()?;
-        stream
-            .write_all(b"get __mcrouter__.config_md5_digest\r\n")
-            .await
-            .ok()?;
-        let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
-        lines
-            .next_line()
-            .await
-            .ok()??
-            .starts_with("VALUE ")
-            .then_some(())?;
-        lines.next_line().await.ok()?
+        let stream = TcpStream::connect((address, port)).await.ok()?;
+        if encrypted {
+            digest(encrypted::connect(stream).await.ok()?).await
+        } else {
+            digest(stream).await
+        }
     };
     let digest = tokio::time::timeout(TIMEOUT, asked).await.ok()??;
     Some(digest.trim().to_owned()).filter(|digest| digest.len() == 32)
+}
+
+async fn digest(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Option<String> {
+    stream
+        .write_all(b"get __mcrouter__.config_md5_digest\r\n")
+        .await
+        .ok()?;
+    stream.flush().await.ok()?;
+    let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
+    let first = lines.next_line().await.ok()??;
+    first.starts_with("VALUE ").then_some(())?;
+    lines.next_line().await.ok()?
 }
 
 #[cfg(test)]
@@ -258,7 +266,7 @@ mod tests {
         let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\n";
         let port = answer_once(answer).await;
         assert_eq!(
-            running_config("127.0.0.1", port).await.as_deref(),
+            running_config("127.0.0.1", port, false).await.as_deref(),
             Some("d41d8cd98f00b204e9800998ecf8427e")
         );
     }
@@ -272,7 +280,7 @@ mod tests {
             b"",
         ] {
             let port = answer_once(answer).await;
-            assert_eq!(running_config("127.0.0.1", port).await, None);
+            assert_eq!(running_config("127.0.0.1", port, false).await, None);
         }
     }
 
@@ -281,7 +289,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = i32::from(listener.local_addr().unwrap().port());
         let started = Instant::now();
-        assert_eq!(running_config("127.0.0.1", port).await, None);
+        assert_eq!(running_config("127.0.0.1", port, false).await, None);
         assert!(started.elapsed() < TIMEOUT * 4);
     }
 
