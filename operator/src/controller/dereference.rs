@@ -56,6 +56,8 @@ pub struct Observed {
     pub volume_sizes: BTreeMap<String, String>,
     /// How far volumes are that are smaller than the spec wants, by the name of the set.
     pub growing: BTreeMap<String, Growth>,
+    /// Why the certificates of node sets are not there yet, by the name of the set.
+    pub uncertified: BTreeMap<String, String>,
     /// Texts of configurations by the name of their `ConfigMap`.
     pub configs: BTreeMap<String, String>,
     /// Router pods that `DaemonSet`s should have, by name.
@@ -117,12 +119,14 @@ impl Observed {
             .collect()
     }
 
-    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so.
+    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so. A certificate that is missing
+    /// keeps all of them from it, and no pod says so.
     pub fn trouble(&self, name: &str, nodes: std::ops::Range<i32>) -> Option<&str> {
         let pods = self.nodes.get(name)?;
         pods.range(nodes)
             .filter(|(_, pod)| !pod.ready)
             .find_map(|(_, pod)| pod.trouble.as_deref())
+            .or_else(|| self.uncertified.get(name).map(String::as_str))
     }
 
     /// How many pods node set `name` has, if none were missing before its last.

@@ -87,7 +87,7 @@ pub(super) fn secure_router(pod: &mut PodSpec, tls: &ValidatedTls, names: &Regio
     Mounted::new("tls", &tls.secret(names), &keys, TLS_DIR).add_to(pod);
 }
 
-/// The ports that a router listens on, the first of which every router of the cluster has, with their names.
+/// The ports that a router listens on, with their names. The first is there whatever else the spec allows, and is probed.
 pub(super) fn router_ports(tls: Option<&ValidatedTls>) -> Vec<(&'static str, i32)> {
     let plain = ("memcached", MEMCACHED_PORT);
     let encrypted = ("memcached-tls", MEMCACHED_TLS_PORT);

@@ -70,3 +70,45 @@ impl ServerCertVerifier for Anybody {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::routers::digest;
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    fn self_signed() -> ServerConfig {
+        let signed = rcgen::generate_simple_self_signed(vec!["router".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+        ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![signed.cert.der().clone()], key)
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_router_is_asked_over_tls_whoever_has_signed_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let acceptor = TlsAcceptor::from(Arc::new(self_signed()));
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut request = [0; 64];
+            let read = stream.read(&mut request).await.unwrap();
+            assert_eq!(&request[..read], b"get __mcrouter__.config_md5_digest\r\n");
+            let answer = b"VALUE __mcrouter__.config_md5_digest 0 3\r\nabc\r\nEND\r\n";
+            stream.write_all(answer).await.unwrap();
+            stream.flush().await.unwrap();
+        });
+        let stream = TcpStream::connect(address).await.unwrap();
+        let stream = connect(stream).await.unwrap();
+        assert_eq!(digest(stream).await.as_deref(), Some("abc"));
+    }
+}
