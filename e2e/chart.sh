@@ -70,15 +70,20 @@ Y
 }
 
 # validate KUBECONFIG: everything that is rendered, as the API server of KUBECONFIG sees it: no unknown field, no wrong type,
-# no broken rule. It does not know the Prometheus operator's kinds.
+# no broken rule. It learns of cert-manager's kinds for that, and does not know the Prometheus operator's kinds.
 validate() {
-  local file
+  local file folder
   kube=("kubectl" "--kubeconfig" "$1")
+  folder=$("$ROOT/e2e/lab/cert-manager.sh")
+  local kinds=(-f "$folder/cert-manager.io_certificates.yaml" -f "$folder/cert-manager.io_issuers.yaml")
+  "${kube[@]}" apply --server-side "${kinds[@]}"
+  "${kube[@]}" wait --for=condition=Established --timeout=60s "${kinds[@]}"
   namespaces petracache-system cache
   judged "the CRD" "$ROOT/crds/petraclusters.petracache.io.yaml"
   for file in "$GOLDEN"/*.yaml "$MANIFEST" "$ROOT"/operator/examples/*.yaml "$ROOT"/operator/tests/golden/*/objects.yaml; do
     judged "${file#"$ROOT"/}" "$file"
   done
+  "${kube[@]}" delete "${kinds[@]}"
 }
 namespaces() {
   local name
