@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use petra_e2e::authority::{Authority, Certificate};
+use petra_e2e::fixture::pod_is_ready;
 use petra_e2e::memcached::Connection;
 use petra_e2e::{Fixture, eventually, with_temp_ns};
 use petra_operator::names::{Component, MEMCACHED_PORT, MEMCACHED_TLS_PORT};
 use rustls::ClientConfig;
+use serde_json::json;
 
 use crate::{secrets, specs};
 
@@ -39,9 +42,9 @@ async fn node(
 
 async fn router(fixture: &Fixture, config: Arc<ClientConfig>) -> anyhow::Result<Connection> {
     let routers = fixture.pods("shop", "main", Component::Router).await?;
-    let address = fixture
-        .address(&routers[0].name_any(), MEMCACHED_TLS_PORT)
-        .await?;
+    let stays = |pod: &&Pod| pod_is_ready(pod) && pod.metadata.deletion_timestamp.is_none();
+    let pod = routers.iter().find(stays).context("no router is ready")?;
+    let address = fixture.address(&pod.name_any(), MEMCACHED_TLS_PORT).await?;
     Connection::open_tls(&address, ROUTER, config).await
 }
 
@@ -153,6 +156,41 @@ async fn certificates_and_their_authority_are_replaced_without_a_restart_or_an_e
             before,
             "something restarted"
         );
+        fixture.ready("shop").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_secret_of_another_name_restarts_one_node_at_a_time_and_costs_no_errors() {
+    with_temp_ns("tls-secret", |fixture| async move {
+        let authority = Authority::new("ours").unwrap();
+        for secret in ["shop-tls", "shop-other"] {
+            let certificate = issue(&authority, &fixture);
+            secrets::put_tls(&fixture, secret, &certificate, &authority.pem()).await;
+        }
+        fixture.apply(&spec()).await.unwrap();
+        fixture.ready("shop").await;
+        let before = secrets::lives(&fixture).await;
+        let other = json!({"spec": {"tls": {"secretName": "shop-other"}}});
+        fixture.patch("shop", other).await.unwrap();
+        eventually("every node and router is another one", || async {
+            // A failed operation ends the test: `get` and the answer of `set` are errors then.
+            let anonymous = authority.client(None).unwrap();
+            let mut router = router(&fixture, anonymous).await.unwrap();
+            for number in 0..20 {
+                let key = format!("key-{number}");
+                assert_eq!(router.set(&key, "value").await.unwrap(), "STORED");
+                router.get(&key).await.unwrap();
+            }
+            let nodes = fixture.pods("shop", "main", Component::Node).await?;
+            let ready = nodes.iter().filter(|pod| pod_is_ready(pod)).count();
+            assert!(ready >= 1, "no node is ready");
+            let now = secrets::lives(&fixture).await;
+            ensure!(now.len() == 3 && now.iter().all(|life| !before.contains(life)));
+            anyhow::Ok(())
+        })
+        .await;
         fixture.ready("shop").await;
     })
     .await;
