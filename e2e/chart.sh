@@ -71,10 +71,15 @@ Y
 
 # validate KUBECONFIG: everything that is rendered or shown, as the API server of KUBECONFIG sees it: no unknown field, no wrong
 # type, no broken rule. That is more than its published schemas hold: what they cannot say is code, admission or CEL. That
-# nothing is too new for the oldest Kubernetes is for e2e/tests/oldest.rs.
+# nothing is too new for the oldest Kubernetes is for e2e/tests/oldest.rs. It learns of cert-manager's and the Prometheus operator's
+# kinds for that.
 validate() {
-  local file
+  local file folder
   kube=("kubectl" "--kubeconfig" "$1")
+  folder=$("$ROOT/e2e/lab/cert-manager.sh")
+  local kinds=(-f "$folder/cert-manager.io_certificates.yaml" -f "$folder/cert-manager.io_issuers.yaml")
+  "${kube[@]}" apply --server-side "${kinds[@]}"
+  "${kube[@]}" wait --for=condition=Established --timeout=60s "${kinds[@]}"
   namespaces petracache-system cache
   prometheus_kinds
   judged "the CRD" "$ROOT/crds/petraclusters.petracache.io.yaml"
@@ -82,6 +87,7 @@ validate() {
     judged "${file#"$ROOT"/}" "$file"
   done
   judged "what the chart says after an installation" <(notes "$1" | sed -n '/<<EOF$/,/^ *EOF$/{/EOF$/!p}')
+  "${kube[@]}" delete "${kinds[@]}"
 }
 notes() { # KUBECONFIG
   helm --kubeconfig "$1" upgrade --install petracache "$CHART" --namespace petracache-system --dry-run=client 2> /dev/null

@@ -86,6 +86,8 @@ cluster() {
   PETRA_E2E_KUBECONFIG=$(lab kubeconfig "$TEST_REGION"); export PETRA_E2E_KUBECONFIG
   PETRA_E2E_AUDIT=$(lab audit "$TEST_REGION"); export PETRA_E2E_AUDIT
   export PETRA_E2E_OUT=$OUT PETRA_OPERATOR=$BINARIES/petra-operator
+  step "Fetching the kinds of cert-manager" "$ROOT/e2e/lab/cert-manager.sh"
+  PETRA_E2E_CERT_MANAGER=$("$ROOT/e2e/lab/cert-manager.sh"); export PETRA_E2E_CERT_MANAGER
   step "Installing the chart over an older one" "$ROOT/e2e/chart.sh" upgrade "$PETRA_E2E_KUBECONFIG"
   step "What the API server says to everything that is rendered" "$ROOT/e2e/chart.sh" validate "$PETRA_E2E_KUBECONFIG"
   step "Dashboard and alerts on Debian's Prometheus" "$ROOT/e2e/monitoring.sh" "$PETRA_E2E_KUBECONFIG"

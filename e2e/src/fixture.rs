@@ -47,6 +47,11 @@ impl Fixture {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// The API of a kind in this namespace that is known by its name only.
+    pub fn dynamic(&self, kind: &ApiResource) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, kind)
+    }
+
     /// The API of one kind in another namespace, such as the operator's.
     pub fn api_in<K>(&self, namespace: &str) -> Api<K>
     where
@@ -84,8 +89,7 @@ impl Fixture {
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         let types = object.types.clone().context("apiVersion and kind")?;
         let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let api = self.dynamic(&kind);
         api.create(&PostParams::default(), &object).await?;
         Ok(())
     }
@@ -168,20 +172,23 @@ impl Fixture {
 
     /// A connection to a pod's memcached port.
     pub async fn connect(&self, pod: &str) -> anyhow::Result<Connection> {
+        Connection::open(&self.address(pod, MEMCACHED_PORT).await?).await
+    }
+
+    /// `address:port` of a pod.
+    ///
+    /// # Errors
+    ///
+    /// There is no such pod, or it has no address yet.
+    pub async fn address(&self, pod: &str, port: i32) -> anyhow::Result<String> {
         let pod = self.api::<Pod>().get(pod).await?;
-        let ip = pod
-            .status
-            .and_then(|status| status.pod_ip)
-            .context("the pod has no address")?;
-        Connection::open(&format!("{ip}:{MEMCACHED_PORT}")).await
+        let ip = pod.status.and_then(|status| status.pod_ip);
+        Ok(format!("{}:{port}", ip.context("the pod has no address")?))
     }
 
     /// What a node answers when it is asked for its place in the pool; `None` when it was never told.
     pub async fn place(&self, pod: &str) -> anyhow::Result<Option<Place>> {
-        let pod = self.api::<Pod>().get(pod).await?;
-        let ip = pod.status.and_then(|status| status.pod_ip);
-        let address = format!("{}:{ADMIN_PORT}", ip.context("the pod has no address")?);
-        let mut connection = Connection::open(&address).await?;
+        let mut connection = Connection::open(&self.address(pod, ADMIN_PORT).await?).await?;
         let request = "GET /place HTTP/1.1\r\nHost: node\r\nConnection: close\r\n";
         let status = connection.line(request).await?;
         while !connection.read_line().await?.is_empty() {}

@@ -11,6 +11,7 @@
 //! The tests talk to the cluster named by `PETRA_E2E_KUBECONFIG` and to no other: `KUBECONFIG` is not read, so that
 //! no test can ever run against somebody's real cluster by accident.
 
+pub mod authority;
 pub mod dump;
 pub mod fake_machine;
 pub mod fixture;

@@ -2,20 +2,30 @@
 //!
 //! The tests compare answers byte by byte, so the client hides nothing: it returns the lines that came back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 /// A server that says nothing for this long is taken to be hung.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One open connection to a node or a router.
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Stream>>,
+    certificate: Option<CertificateDer<'static>>,
 }
+
+/// A connection, encrypted or not.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 impl Connection {
     /// Connects to `address`, `host:port`.
@@ -24,13 +34,40 @@ impl Connection {
     ///
     /// The address that could not be reached, and why.
     pub async fn open(address: &str) -> anyhow::Result<Self> {
-        let stream = timeout(PATIENCE, TcpStream::connect(address))
-            .await
-            .with_context(|| format!("connecting to {address} took over {PATIENCE:?}"))?
-            .with_context(|| format!("connecting to {address}"))?;
         Ok(Self {
-            stream: BufReader::new(stream),
+            stream: BufReader::new(Box::new(tcp(address).await?)),
+            certificate: None,
         })
+    }
+
+    /// Connects to `address` over TLS, and takes its certificate only if it is good for `name`.
+    ///
+    /// # Errors
+    ///
+    /// The address that could not be reached, or why one of the two did not trust the other. A server that wants a
+    /// certificate may refuse only with its first answer.
+    pub async fn open_tls(
+        address: &str,
+        name: &str,
+        config: Arc<ClientConfig>,
+    ) -> anyhow::Result<Self> {
+        let name = ServerName::try_from(name.to_owned())?;
+        let connecting = TlsConnector::from(config).connect(name, tcp(address).await?);
+        let stream = timeout(PATIENCE, connecting)
+            .await
+            .with_context(|| format!("a handshake with {address} took over {PATIENCE:?}"))?
+            .with_context(|| format!("a handshake with {address}"))?;
+        let chain = stream.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(<[_]>::first).cloned();
+        Ok(Self {
+            stream: BufReader::new(Box::new(stream)),
+            certificate: certificate.map(CertificateDer::into_owned),
+        })
+    }
+
+    /// What the server has shown, if the connection is encrypted.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.certificate.as_ref()
     }
 
     /// Stores `value` under `key` for ever. Returns the answer's line, `STORED` when all is well.
@@ -77,6 +114,7 @@ impl Connection {
             .get_mut()
             .write_all(format!("{command}\r\n").as_bytes())
             .await?;
+        self.stream.get_mut().flush().await?;
         self.read_line().await
     }
 
@@ -95,4 +133,11 @@ impl Connection {
         }
         Ok(line.trim_end_matches(['\r', '\n']).to_owned())
     }
+}
+
+async fn tcp(address: &str) -> anyhow::Result<TcpStream> {
+    timeout(PATIENCE, TcpStream::connect(address))
+        .await
+        .with_context(|| format!("connecting to {address} took over {PATIENCE:?}"))?
+        .with_context(|| format!("connecting to {address}"))
 }

@@ -35,6 +35,7 @@ use volumes::Growth;
 
 pub mod apply;
 pub mod build;
+pub mod certificates;
 pub mod dereference;
 pub mod events;
 pub mod layout;
@@ -174,6 +175,7 @@ async fn reconcile_steps(
             return Ok(Action::requeue(SETTLED));
         }
     };
+    certificates::look(&context.client, &plan.cluster, &mut observed).await;
     if !plan.cluster.paused {
         observed.growing = volumes::grow(&context.client, &plan, &observed).await;
     }
@@ -234,6 +236,9 @@ impl<'a> StepClock<'a> {
 pub fn wanted(regions: &[RegionObjects]) -> serde_json::Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for region in regions {
+        if let Some(certificate) = &region.certificate {
+            wanted.push(Wanted::new(Kind::Certificate, certificate)?);
+        }
         wanted.push(Wanted::new(Kind::ConfigMap, &region.config_map)?);
         wanted.push(Wanted::new(Kind::Service, &region.service)?);
         wanted.push(Wanted::new(

@@ -10,6 +10,7 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+mod auth;
 mod network_policy;
 mod node;
 mod region;
@@ -17,8 +18,10 @@ mod router;
 mod routing;
 mod scaling;
 mod status;
+mod tls;
 mod units;
 
+pub use auth::{Auth, AuthMethod};
 pub use network_policy::NetworkPolicy;
 pub use node::{Durability, DurabilityMode, Node, Storage, VolumePolicy};
 pub use region::{Region, Remote, Scheduling};
@@ -29,6 +32,9 @@ pub use routing::{
 };
 pub use scaling::{Scaling, ScalingMode};
 pub use status::{PetraClusterStatus, RegionStatus, RouterStatus, ScalingPhase, ScalingStatus};
+pub use tls::{
+    CertManager, ClientCertificates, IssuerRef, NodeTls, PlainConnections, RouterTls, Tls,
+};
 pub use units::{ByteSize, Period, UnitError};
 
 /// Nodes that one region may have: what Ch3 and a `ConfigMap` of one mebibyte hold with room to spare.
@@ -84,7 +90,11 @@ pub const MAX_REPLICAS: i32 = 100;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("!has(oldSelf.regions) || self.regions[0].name == oldSelf.regions[0].name")
-        .message("the first region is the primary and cannot be renamed or moved: its nodes hold the data under its name; keep it first, or create a second PetraCluster and move the clients")
+        .message("the first region is the primary and cannot be renamed or moved: its nodes hold the data under its name; keep it first, or create a second PetraCluster and move the clients"),
+    validation = Rule::new("has(self.tls) == has(oldSelf.tls)")
+        .message("tls cannot be turned on or off for nodes that run, because routers and nodes would not understand each other while they restart: put spec.tls back as it was, or create a second PetraCluster and move the clients"),
+    validation = Rule::new("!has(self.auth) || self.router.mode == 'none'")
+        .message("auth needs router.mode none, because mcrouter cannot log in and would be refused by every node: set router.mode to none for clients that connect to nodes themselves, or remove auth and set tls, whose tls.nodes.clientCertificates lets routers in and nobody else")
 )]
 pub struct PetraClusterSpec {
     /// Nodes per region, unless the region says otherwise. `kubectl scale` and a HorizontalPodAutoscaler change it.
@@ -115,6 +125,13 @@ pub struct PetraClusterSpec {
     /// Who may connect to nodes and routers.
     #[serde(default)]
     pub network_policy: NetworkPolicy,
+    /// Encryption, and certificates by which nodes know their routers; everything is plain when missing. It is decided when the
+    /// cluster is made: it can be changed, but neither added nor removed later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Users and passwords, for clients that connect to nodes themselves (router.mode none); nobody needs to log in when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
     /// Stops the operator from changing anything of this cluster while true; status is still kept. For repairs by hand.
     #[serde(default)]
     pub paused: bool,

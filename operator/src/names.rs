@@ -11,6 +11,9 @@ pub const MANAGER: &str = "petra-operator";
 /// Port on which nodes and routers speak memcached's protocol.
 pub const MEMCACHED_PORT: i32 = 11211;
 
+/// Port on which routers speak it with TLS. Nodes have but one port, which is either plain or encrypted.
+pub const MEMCACHED_TLS_PORT: i32 = 11212;
+
 /// Port on which nodes answer `/health`, `/ready` and `/metrics`, and are told their `/place`.
 pub const ADMIN_PORT: i32 = 9090;
 
@@ -106,6 +109,24 @@ impl RegionNames {
         format!("{}-router", self.node_set())
     }
 
+    /// The Secret that cert-manager keeps the region's certificate in, and the `Certificate` that asks for it.
+    pub fn certificate(&self) -> String {
+        format!("{}-tls", self.node_set())
+    }
+
+    /// Names that the region's nodes and routers are connected to by, as certificates have them: without the dot at the end.
+    pub fn dns_names(&self) -> Vec<String> {
+        let (nodes, router) = (self.node_set(), self.router());
+        let (namespace, domain) = (&self.namespace, &self.cluster_domain);
+        vec![
+            format!("*.{nodes}.{namespace}.svc.{domain}"),
+            format!("{router}.{namespace}.svc.{domain}"),
+            format!("{router}.{namespace}.svc"),
+            format!("{router}.{namespace}"),
+            router,
+        ]
+    }
+
     /// Labels that pods are selected by. They never change: selectors are immutable.
     pub fn selector(&self, component: Component) -> BTreeMap<String, String> {
         BTreeMap::from(
@@ -160,6 +181,7 @@ mod tests {
             ),
             (names.config_map(), "sessions-ankara-mcrouter"),
             (names.router(), "sessions-ankara-router"),
+            (names.certificate(), "sessions-ankara-tls"),
         ];
         for (name, expected) in table {
             assert_eq!(name, expected);
@@ -171,7 +193,13 @@ mod tests {
         let names = names(&"c".repeat(31), &"r".repeat(20));
         // The StatefulSet controller labels pods with NAME-HASH; ten characters of hash.
         let revision = format!("{}-{}", names.node_set(), "0".repeat(10));
-        for name in [names.pod(99), names.config_map(), names.router(), revision] {
+        for name in [
+            names.pod(99),
+            names.config_map(),
+            names.router(),
+            names.certificate(),
+            revision,
+        ] {
             assert!(name.len() <= 63, "{name} has {} characters", name.len());
         }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, GroupVersionKind};
 use md5::{Digest, Md5};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,6 +17,8 @@ use serde_json::Value;
 /// Kinds in the order in which they are applied: what others refer to comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
+    /// cert-manager's: what nodes and routers show.
+    Certificate,
     /// Names of nodes, address of routers.
     Service,
     /// Limits of evictions.
@@ -37,6 +39,11 @@ impl Kind {
     /// How the API server knows the kind.
     pub fn api_resource(self) -> ApiResource {
         match self {
+            Self::Certificate => ApiResource::from_gvk(&GroupVersionKind::gvk(
+                "cert-manager.io",
+                "v1",
+                "Certificate",
+            )),
             Self::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
             Self::Service => ApiResource::erase::<Service>(&()),
             Self::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
@@ -50,6 +57,7 @@ impl Kind {
     /// Its name, as in YAML.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Certificate => "Certificate",
             Self::ConfigMap => "ConfigMap",
             Self::Service => "Service",
             Self::PodDisruptionBudget => "PodDisruptionBudget",

@@ -136,6 +136,21 @@ fn no_routers_of_ours() {
 }
 
 #[test]
+fn tls_with_a_secret() {
+    check_case("tls");
+}
+
+#[test]
+fn tls_with_cert_manager_and_a_plain_port() {
+    check_case("tls-cert-manager");
+}
+
+#[test]
+fn users_of_nodes() {
+    check_case("auth");
+}
+
+#[test]
 fn every_case_is_tested() {
     let source = include_str!("golden.rs");
     for entry in std::fs::read_dir(golden_dir()).unwrap() {

@@ -23,6 +23,9 @@ const OTHER_POOL_FIELDS: [&str; 14] = [
     "server_max_outstanding",
 ];
 
+/// Ways to speak to servers that mcrouter knows; it refuses a file with any other.
+const SECURITY_MECHS: [&str; 5] = ["plain", "ssl", "tls_to_plain", "fizz", "ktls12"];
+
 /// Checks a configuration. Empty when nothing is wrong, else one sentence per problem, each naming its place.
 pub fn check(config: &Config) -> Vec<String> {
     let mut problems = Vec::new();
@@ -102,6 +105,13 @@ fn check_pool(name: &str, pool: &Pool, problems: &mut Vec<String>) {
             "pool {name:?} has a field {field:?} that mcrouter does not know"
         ));
     }
+    let mech = pool.other.get("security_mech");
+    if mech.is_some_and(|mech| !SECURITY_MECHS.iter().any(|known| mech == known)) {
+        problems.push(format!(
+            "pool {name:?} has a security_mech that is none of {}",
+            SECURITY_MECHS.join(", ")
+        ));
+    }
     let weights = pool
         .other
         .get("weights")
@@ -149,6 +159,10 @@ mod tests {
             (
                 r#"{"pools":{"a":{"servers":["h:1","i:1"],"weights":[1]}},"route":"PoolRoute|a"}"#,
                 "weights",
+            ),
+            (
+                r#"{"pools":{"a":{"servers":["h:1"],"security_mech":"tls"}},"route":"PoolRoute|a"}"#,
+                "security_mech",
             ),
             (r#"{"pools":{}}"#, "neither"),
             (

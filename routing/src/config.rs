@@ -65,6 +65,15 @@ pub struct Pool {
     pub other: BTreeMap<String, Value>,
 }
 
+impl Pool {
+    /// Whether its servers are spoken to over TLS as OpenSSL has it. mcrouter knows other ways, which nobody here uses.
+    pub fn is_encrypted(&self) -> bool {
+        self.other
+            .get("security_mech")
+            .is_some_and(|mech| mech == "ssl")
+    }
+}
+
 /// Why a text is not a configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("not a mcrouter configuration: {0}")]
@@ -141,10 +150,10 @@ mod tests {
     #[test]
     fn fields_that_are_not_about_routing_survive_a_round_trip() {
         let text =
-            r#"{"pools":{"a":{"servers":["h:1"],"protocol":"ascii","security_mech":"tls"}}}"#;
+            r#"{"pools":{"a":{"servers":["h:1"],"protocol":"ascii","security_mech":"ssl"}}}"#;
         let config = Config::from_json(text).unwrap();
         assert_eq!(Config::from_json(&config.to_json()).unwrap(), config);
-        assert_eq!(config.pools["a"].other["security_mech"], "tls");
+        assert_eq!(config.pools["a"].other["security_mech"], "ssl");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Destination {
     pub server_timeout_ms: Option<u64>,
     /// Wait for a connection, in milliseconds, where the pool says so.
     pub connect_timeout_ms: Option<u64>,
+    /// Whether it is spoken to over TLS.
+    pub tls: bool,
 }
 
 /// How servers are asked.

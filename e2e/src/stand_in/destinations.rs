@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::options::Options;
+use super::tls::{ClientFiles, Stream};
 
 /// The most that a server's answer may be: memcached's largest item and room for its line.
 const LARGEST_ANSWER: usize = (1 << 30) + 4096;
@@ -18,9 +19,13 @@ const LARGEST_ANSWER: usize = (1 << 30) + 4096;
 /// All servers that were ever asked.
 #[derive(Clone)]
 pub(super) struct Destinations {
-    servers: Arc<Mutex<HashMap<String, Arc<Server>>>>,
+    servers: Arc<Mutex<Known>>,
     limits: Limits,
+    files: Arc<ClientFiles>,
 }
+
+/// Servers by name, and whether TLS is spoken.
+type Known = HashMap<(String, bool), Arc<Server>>;
 
 #[derive(Clone, Copy)]
 struct Limits {
@@ -37,7 +42,7 @@ struct Server {
 
 #[derive(Default)]
 struct State {
-    idle: Vec<TcpStream>,
+    idle: Vec<Box<dyn Stream>>,
     timeouts: u32,
     /// Why the server gets no traffic, if it gets none.
     knocked_out: Option<Outcome>,
@@ -57,7 +62,7 @@ impl Server {
 }
 
 impl Destinations {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options, files: ClientFiles) -> Self {
         let limits = Limits {
             server_timeout: options.server_timeout(),
             timeouts_until_tko: options.timeouts_until_tko,
@@ -67,18 +72,30 @@ impl Destinations {
         Self {
             servers: Arc::default(),
             limits,
+            files: Arc::new(files),
         }
     }
 
-    fn server(&self, name: &str) -> Arc<Server> {
+    fn server(&self, to: &Destination) -> Arc<Server> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(servers.entry(name.to_owned()).or_default())
+        let key = (to.server.clone(), to.tls);
+        Arc::clone(servers.entry(key).or_default())
+    }
+
+    async fn connect(&self, name: &str, tls: bool) -> std::io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(name).await?;
+        stream.set_nodelay(true)?;
+        if tls {
+            self.files.encrypt(name, stream).await
+        } else {
+            Ok(Box::new(stream))
+        }
     }
 
     /// The servers that have failed and not answered since, by their names.
     pub(super) fn suspects(&self) -> Vec<Suspect> {
         let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let suspect = |(name, server): (&String, &Arc<Server>)| {
+        let suspect = |((name, _), server): (&(String, bool), &Arc<Server>)| {
             let state = server.state();
             let is_suspect = state.timeouts > 0 || state.knocked_out.is_some();
             is_suspect.then(|| Suspect {
@@ -93,7 +110,7 @@ impl Destinations {
     }
 
     /// Counts an outcome against the server; a connection that fails knocks it out at once, timeouts after some.
-    fn judge(&self, name: &str, server: &Arc<Server>, outcome: Outcome) {
+    fn judge(&self, to: &Destination, server: &Arc<Server>, outcome: Outcome) {
         let mut state = server.state();
         match outcome {
             Outcome::Timeout => state.timeouts += 1,
@@ -105,8 +122,8 @@ impl Destinations {
         if state.timeouts >= self.limits.timeouts_until_tko && state.knocked_out.is_none() {
             state.knocked_out = Some(outcome);
             state.idle.clear();
-            tracing::warn!(server = name, ?outcome, "knocked out");
-            tokio::spawn(probe(name.to_owned(), Arc::clone(server), self.limits));
+            tracing::warn!(server = to.server, ?outcome, "knocked out");
+            tokio::spawn(probe(self.clone(), to.clone(), Arc::clone(server)));
         }
     }
 
@@ -123,7 +140,7 @@ impl Destinations {
         {
             return reply;
         }
-        match timeout(connect_wait, connect(&to.server)).await {
+        match timeout(connect_wait, self.connect(&to.server, to.tls)).await {
             Err(_) => failure(Outcome::ConnectTimeout, "mc_res_connect_timeout"),
             Ok(Err(error)) => {
                 tracing::debug!(server = to.server, %error, "connecting failed");
@@ -139,7 +156,7 @@ impl Destinations {
 
 impl Servers for Destinations {
     async fn ask(&self, to: &Destination, request: &Request) -> Reply {
-        let server = self.server(&to.server);
+        let server = self.server(to);
         let knocked_out = server.state().knocked_out;
         if let Some(outcome) = knocked_out {
             let reason = match outcome {
@@ -150,7 +167,7 @@ impl Servers for Destinations {
             return failure(Outcome::Tko, reason);
         }
         let reply = self.exchange(to, &server, request).await;
-        self.judge(&to.server, &server, reply.outcome);
+        self.judge(to, &server, reply.outcome);
         reply
     }
 
@@ -170,15 +187,9 @@ fn failure(outcome: Outcome, reason: &str) -> Reply {
     Reply::error(outcome, format!("Server unavailable. Reason: {reason}"))
 }
 
-async fn connect(server: &str) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(server).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
 /// Sends the request and reads its answer. The stream goes back to the idle ones only after a whole answer.
 async fn attempt(
-    mut stream: TcpStream,
+    mut stream: Box<dyn Stream>,
     bytes: &[u8],
     request: &Request,
     wait: Duration,
@@ -186,6 +197,7 @@ async fn attempt(
 ) -> std::io::Result<Reply> {
     let answer = async {
         stream.write_all(bytes).await?;
+        stream.flush().await?;
         let mut received = Vec::with_capacity(4096);
         loop {
             match Reply::parse(request.operation, &received) {
@@ -214,24 +226,26 @@ async fn attempt(
 }
 
 /// Asks a knocked-out server for its version, at growing distances, until it answers.
-async fn probe(name: String, server: Arc<Server>, limits: Limits) {
+async fn probe(servers: Destinations, to: Destination, server: Arc<Server>) {
+    let limits = servers.limits;
     let mut wait = limits.probe_initial;
     loop {
         tokio::time::sleep(wait).await;
         wait = wait.mul_f32(1.5).min(limits.probe_max);
-        if let Ok(Ok(())) = timeout(limits.server_timeout, version(&name)).await {
+        if let Ok(Ok(())) = timeout(limits.server_timeout, version(&servers, &to)).await {
             let mut state = server.state();
             state.knocked_out = None;
             state.timeouts = 0;
-            tracing::info!(server = name, "is back");
+            tracing::info!(server = to.server, "is back");
             return;
         }
     }
 }
 
-async fn version(name: &str) -> std::io::Result<()> {
-    let mut stream = connect(name).await?;
+async fn version(servers: &Destinations, to: &Destination) -> std::io::Result<()> {
+    let mut stream = servers.connect(&to.server, to.tls).await?;
     stream.write_all(b"version\r\n").await?;
+    stream.flush().await?;
     let mut answer = [0; 8];
     stream.read_exact(&mut answer).await?;
     if answer == *b"VERSION " {

@@ -19,8 +19,35 @@ pub struct Options {
     #[arg(long, visible_short_alias = 'f')]
     pub config_file: Option<PathBuf>,
     /// Port to listen on.
-    #[arg(short, long, default_value_t = 11211)]
-    pub port: u16,
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// Port to listen on with TLS.
+    #[arg(long)]
+    pub ssl_port: Option<u16>,
+    /// Certificate that clients are shown, in PEM.
+    #[arg(long, requires = "ssl_port")]
+    pub server_pem_cert_path: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long, requires = "ssl_port")]
+    pub server_pem_key_path: Option<PathBuf>,
+    /// Authorities of clients' certificates, in PEM. A client that shows another one is refused.
+    #[arg(long, requires = "ssl_port")]
+    pub server_pem_ca_path: Option<PathBuf>,
+    /// Refuse clients that show no certificate.
+    #[arg(long)]
+    pub ssl_require_peer_certs: bool,
+    /// Certificate that servers of pools with `security_mech` ssl are shown, in PEM.
+    #[arg(long)]
+    pub pem_cert_path: Option<PathBuf>,
+    /// Its key, in PEM.
+    #[arg(long)]
+    pub pem_key_path: Option<PathBuf>,
+    /// Authorities of servers' certificates, in PEM.
+    #[arg(long)]
+    pub pem_ca_path: Option<PathBuf>,
+    /// Refuse servers whose certificate is of no such authority. Names in it are not looked at.
+    #[arg(long)]
+    pub ssl_verify_peers: bool,
     /// Addresses to listen on, with commas between them.
     #[arg(long, value_delimiter = ',', default_value = "0.0.0.0")]
     pub listen_addresses: Vec<String>,
@@ -121,7 +148,7 @@ mod tests {
         let (options, unknown) =
             parse("--asynclog-disable --num-proxies 2 --stats-root= --config file:/c.json -p 5000");
         assert_eq!(options.path(), PathBuf::from("/c.json"));
-        assert_eq!(options.port, 5000);
+        assert_eq!(options.port, Some(5000));
         assert_eq!(
             unknown,
             ["--asynclog-disable", "--num-proxies", "--stats-root="]
@@ -131,6 +158,6 @@ mod tests {
     #[test]
     fn an_option_after_an_unknown_flag_is_not_taken_for_its_value() {
         let (options, _) = parse("--asynclog-disable -p 5000 --config-file /c.json");
-        assert_eq!(options.port, 5000);
+        assert_eq!(options.port, Some(5000));
     }
 }

@@ -6,11 +6,12 @@ use futures::future::join_all;
 use petra_routing::request::{Kind, RequestLine};
 use petra_routing::{Outcome, Reply, Request};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use super::admin;
 use super::config_file::ConfigFile;
 use super::destinations::Destinations;
+use super::tls::{ServerFiles, Stream};
 
 /// Longest line of a client: a get of many keys.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -34,13 +35,22 @@ enum Next {
 }
 
 impl Proxy {
-    pub(super) async fn run(self, listener: TcpListener) {
+    /// Serves clients, over TLS if there are `files` for it.
+    pub(super) async fn run(self, listener: TcpListener, files: Option<ServerFiles>) {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let proxy = self.clone();
+                    let (proxy, files) = (self.clone(), files.clone());
                     tokio::spawn(async move {
-                        if let Err(error) = proxy.serve(stream).await {
+                        let _waits_for_more = stream.set_nodelay(true);
+                        let served = match files {
+                            None => proxy.serve(stream).await,
+                            Some(files) => match files.encrypt(stream).await {
+                                Ok(stream) => proxy.serve(stream).await,
+                                Err(error) => Err(error),
+                            },
+                        };
+                        if let Err(error) = served {
                             tracing::debug!(%error, "a client went away");
                         }
                     });
@@ -53,8 +63,7 @@ impl Proxy {
         }
     }
 
-    async fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
+    async fn serve(&self, stream: impl Stream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {
             let mut line = Vec::new();
@@ -81,7 +90,7 @@ impl Proxy {
 
     async fn handle(
         &self,
-        stream: &mut BufReader<TcpStream>,
+        stream: &mut BufReader<impl Stream>,
         line: &[u8],
     ) -> std::io::Result<Next> {
         let answer = match line {
@@ -102,6 +111,7 @@ impl Proxy {
             }
         };
         stream.get_mut().write_all(&answer).await?;
+        stream.get_mut().flush().await?;
         Ok(Next::Continue)
     }
 
@@ -143,7 +153,7 @@ impl Proxy {
 
 /// Reads the rest of a request whose line is `line`; `None` when it is none.
 async fn read_request(
-    stream: &mut BufReader<TcpStream>,
+    stream: &mut BufReader<impl Stream>,
     line: &[u8],
 ) -> std::io::Result<Option<RequestLine>> {
     let Ok(mut parsed) = Request::parse_line(line) else {
@@ -165,9 +175,10 @@ async fn read_request(
     Ok(Some(parsed))
 }
 
-async fn malformed(stream: &mut BufReader<TcpStream>) -> std::io::Result<()> {
+async fn malformed(stream: &mut BufReader<impl Stream>) -> std::io::Result<()> {
+    let stream = stream.get_mut();
     stream
-        .get_mut()
         .write_all(b"CLIENT_ERROR malformed request\r\n")
-        .await
+        .await?;
+    stream.flush().await
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod admission;
+mod auth;
 mod autoscaling;
+mod cert_manager;
 mod deletion;
 mod drift;
 mod idle;
@@ -14,6 +16,8 @@ mod rolling;
 mod routers;
 mod routing;
 mod scaling;
+mod secrets;
 mod specs;
 mod storage;
+mod tls;
 mod volumes;

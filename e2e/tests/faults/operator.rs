@@ -24,7 +24,8 @@ const KEYS: usize = 60;
 #[tokio::test]
 async fn an_operator_that_is_killed_in_any_phase_of_a_scale_is_followed_by_one_that_goes_on() {
     use ScalingPhase::{
-        Clearing, Draining, Mirroring, Provisioning, Purging, Shrinking, Switching, Turning, Warming,
+        Clearing, Draining, Mirroring, Provisioning, Purging, Shrinking, Switching, Turning,
+        Warming,
     };
     with_temp_ns("killed", |fixture| async move {
         fixture.apply(&specs::one_region("shop", 2)).await.unwrap();

@@ -31,6 +31,11 @@ pub enum ApplyError {
         /// The answer.
         source: kube::Error,
     },
+    /// The API server does not know the kind.
+    #[error(
+        "{0} cannot be applied, because the API server knows no Certificates of cert-manager.io/v1: install cert-manager, or name a Secret that is there in spec.tls.secretName instead of spec.tls.certManager"
+    )]
+    NoCertManager(ObjectKey),
     /// Somebody else's object has the name.
     #[error(
         "{key} exists and is not this cluster's (it belongs to {owner}): delete it, or give the cluster or the region another name"
@@ -166,15 +171,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let key = &object.key;
         let api = self.api(owner.namespace, key.kind);
-        let refused = |source| match source {
-            kube::Error::Api(answer) if answer.code == 409 => {
-                ApplyError::Overtaken { key: key.clone() }
-            }
-            source => ApplyError::Refused {
-                key: key.clone(),
-                source,
-            },
-        };
+        let refused = |source| refused(key, source);
         match live {
             Some(live) => check_owner(owner, key, live.owner.as_ref(), true)?,
             None => {
@@ -324,6 +321,21 @@ impl Applier {
     }
 }
 
+fn refused(key: &ObjectKey, source: kube::Error) -> ApplyError {
+    match &source {
+        kube::Error::Api(status) if status.code == 409 => {
+            ApplyError::Overtaken { key: key.clone() }
+        }
+        kube::Error::Api(status) if status.code == 404 && key.kind == Kind::Certificate => {
+            ApplyError::NoCertManager(key.clone())
+        }
+        _ => ApplyError::Refused {
+            key: key.clone(),
+            source,
+        },
+    }
+}
+
 /// Whether an earlier operator applied just this, and nobody has changed it since.
 fn was_applied(
     owner: Owner<'_>,
@@ -395,6 +407,8 @@ fn typed(kind: Kind, object: &DynamicObject) -> serde_json::Result<Value> {
     }
     let value = serde_json::to_value(object)?;
     match kind {
+        // Known as a whole.
+        Kind::Certificate => Ok(value),
         Kind::ConfigMap => through::<ConfigMap>(value),
         Kind::Service => through::<Service>(value),
         Kind::PodDisruptionBudget => through::<PodDisruptionBudget>(value),

@@ -7,19 +7,22 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::DynamicObject;
 use petra_routing::Config;
 
 use super::layout::Layout;
-use super::validate::{ValidatedCluster, ValidatedRegion};
+use super::validate::{Certificates, ValidatedCluster, ValidatedRegion};
 use crate::crd::RouterMode;
 use crate::names::Component;
 
+pub mod certificate;
 pub mod config_map;
 pub mod network_policy;
 pub mod pdb;
 pub mod pod;
 pub mod router;
 pub mod routes;
+pub mod security;
 pub mod service;
 pub mod statefulset;
 
@@ -28,6 +31,8 @@ pub mod statefulset;
 pub struct RegionObjects {
     /// Name of the region.
     pub region: String,
+    /// What cert-manager is asked for, if it is.
+    pub certificate: Option<DynamicObject>,
     /// The routers' configuration, as this region sees the cluster.
     pub config: Config,
     /// The same as a `ConfigMap`.
@@ -93,8 +98,13 @@ fn build_region(
             .then(|| network_policy::routers(cluster, region)),
         workload: router::workload(cluster, region),
     });
+    let issuer = match cluster.tls.as_ref().map(|tls| &tls.certificates) {
+        Some(Certificates::Issuer(issuer)) => Some(issuer),
+        Some(Certificates::Secret(_)) | None => None,
+    };
     RegionObjects {
         region: region.names.region.clone(),
+        certificate: issuer.map(|issuer| certificate::certificate(cluster, region, issuer)),
         config_map: config_map::config_map(cluster, region, &config),
         config,
         service: service::headless(cluster, region),

@@ -59,6 +59,8 @@ pub struct Observed {
     pub volume_sizes: BTreeMap<String, String>,
     /// How far volumes are that are smaller than the spec wants, by the name of the set.
     pub growing: BTreeMap<String, Growth>,
+    /// Why the certificates of node sets are not there yet, by the name of the set.
+    pub uncertified: BTreeMap<String, String>,
     /// Texts of configurations by the name of their `ConfigMap`.
     pub configs: BTreeMap<String, String>,
     /// Router pods that `DaemonSet`s should have, by name.
@@ -122,12 +124,14 @@ impl Observed {
             .collect()
     }
 
-    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so.
+    /// What keeps the first pod of node set `name` among `nodes` from running, if anybody said so. A certificate that is missing
+    /// keeps all of them from it, and no pod says so.
     pub fn trouble(&self, name: &str, nodes: std::ops::Range<i32>) -> Option<&str> {
         let pods = self.nodes.get(name)?;
         pods.range(nodes)
             .filter(|(_, pod)| !pod.ready)
             .find_map(|(_, pod)| pod.trouble.as_deref())
+            .or_else(|| self.uncertified.get(name).map(String::as_str))
     }
 
     /// How many pods node set `name` has, if none were missing before its last.
@@ -266,7 +270,8 @@ pub async fn dereference(
         observed.add_node(&pod, places);
     }
     observed.count_ready_nodes();
-    observed.routers = routers.ask_all(&router_pods).await;
+    let encrypted = cluster.spec.tls.is_some();
+    observed.routers = routers.ask_all(&router_pods, encrypted).await;
     observed
 }
 
@@ -321,7 +326,8 @@ fn belongs<K: Resource>(object: &K, cluster: &PetraCluster) -> bool {
         && object.labels().get(INSTANCE_LABEL) == cluster.meta().name.as_ref()
 }
 
-fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
+/// What is remembered of `object`.
+pub(super) fn live<K: Resource + Serialize>(object: &K) -> LiveObject {
     let content = serde_json::to_value(object).unwrap_or_default();
     LiveObject {
         uid: object.uid().unwrap_or_default(),

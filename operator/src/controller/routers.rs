@@ -15,11 +15,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::dereference::is_ready;
-use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, REGION_LABEL};
+use crate::names::{CONFIG_HASH_ANNOTATION, MEMCACHED_PORT, MEMCACHED_TLS_PORT, REGION_LABEL};
+
+mod encrypted;
 
 /// A router on the same network answers in a millisecond; one that does not is looked at again in a second.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -98,9 +100,9 @@ struct Nudge {
 }
 
 impl Routers {
-    /// Asks all of `pods` at the same time.
-    pub async fn ask_all(&self, pods: &[Arc<Pod>]) -> Vec<RouterPod> {
-        let mut routers = join_all(pods.iter().map(|pod| ask(pod))).await;
+    /// Asks all of `pods` at the same time, over TLS if they are `encrypted`.
+    pub async fn ask_all(&self, pods: &[Arc<Pod>], encrypted: bool) -> Vec<RouterPod> {
+        let mut routers = join_all(pods.iter().map(|pod| ask(pod, encrypted))).await;
         routers.sort_by(|a, b| a.name.cmp(&b.name));
         routers
     }
@@ -206,11 +208,12 @@ fn pause(count: u32) -> Duration {
         .min(LAST_RETRY)
 }
 
-async fn ask(pod: &Pod) -> RouterPod {
+async fn ask(pod: &Pod, encrypted: bool) -> RouterPod {
     let status = pod.status.as_ref();
     let address = status.and_then(|status| status.pod_ip.clone());
     let said = match address {
-        Some(address) => question(&address, MEMCACHED_PORT).await,
+        Some(address) if encrypted => question(&address, MEMCACHED_TLS_PORT, true).await,
+        Some(address) => question(&address, MEMCACHED_PORT, false).await,
         None => Said::default(),
     };
     RouterPod {
@@ -233,18 +236,26 @@ struct Said {
 }
 
 /// What the router at `address` says within [`TIMEOUT`].
-async fn question(address: &str, port: i32) -> Said {
+async fn question(address: &str, port: i32, encrypted: bool) -> Said {
     let mut said = Said::default();
+    let asked = async {
+        let port = u16::try_from(port).ok()?;
+        let stream = TcpStream::connect((address, port)).await.ok()?;
+        if encrypted {
+            listen(encrypted::connect(stream).await.ok()?, &mut said).await
+        } else {
+            listen(stream, &mut said).await
+        }
+    };
     // What was said until then counts.
-    let _ = tokio::time::timeout(TIMEOUT, listen(address, port, &mut said)).await;
+    let _ = tokio::time::timeout(TIMEOUT, asked).await;
     said
 }
 
 /// `None` when the router says something else.
-async fn listen(address: &str, port: i32, said: &mut Said) -> Option<()> {
-    let port = u16::try_from(port).ok()?;
-    let mut stream = TcpStream::connect((address, port)).await.ok()?;
+async fn listen(mut stream: impl AsyncRead + AsyncWrite + Unpin, said: &mut Said) -> Option<()> {
     stream.write_all(QUESTIONS).await.ok()?;
+    stream.flush().await.ok()?;
     let mut lines = BufReader::new(stream.take(MAX_ANSWER)).lines();
     let is_value = lines.next_line().await.ok()??.starts_with("VALUE ");
     is_value.then_some(())?;
@@ -299,7 +310,7 @@ mod tests {
         let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\n\
             STAT a-1.a.svc.:11211 status:tko num_failures:3\r\nSTAT a-2.a.svc.:11211 status:down num_failures:1\r\nEND\r\n";
         let port = answer_once(answer).await;
-        let said = question("127.0.0.1", port).await;
+        let said = question("127.0.0.1", port, false).await;
         assert_eq!(said.running.as_deref(), Some(DIGEST));
         let pod = RouterPod {
             held_down: said.held_down,
@@ -312,7 +323,7 @@ mod tests {
     async fn a_router_that_does_not_say_who_is_down_still_says_what_it_runs() {
         let answer = b"VALUE __mcrouter__.config_md5_digest 0 32\r\nd41d8cd98f00b204e9800998ecf8427e\r\nEND\r\nERROR\r\n";
         let port = answer_once(answer).await;
-        let said = question("127.0.0.1", port).await;
+        let said = question("127.0.0.1", port, false).await;
         assert_eq!(said.running.as_deref(), Some(DIGEST));
         assert_eq!(said.held_down, BTreeSet::new());
     }
@@ -326,7 +337,7 @@ mod tests {
             b"",
         ] {
             let port = answer_once(answer).await;
-            assert_eq!(question("127.0.0.1", port).await, Said::default());
+            assert_eq!(question("127.0.0.1", port, false).await, Said::default());
         }
     }
 
@@ -335,7 +346,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = i32::from(listener.local_addr().unwrap().port());
         let started = Instant::now();
-        assert_eq!(question("127.0.0.1", port).await, Said::default());
+        assert_eq!(question("127.0.0.1", port, false).await, Said::default());
         assert!(started.elapsed() < TIMEOUT * 4);
     }
 

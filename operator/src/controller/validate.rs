@@ -11,10 +11,14 @@ use kube::{Resource, ResourceExt};
 
 use super::layout::Pace;
 use crate::crd::{
-    ByteSize, DeletePolicy, DurabilityMode, NetworkPolicy, PetraCluster, ReadPolicy, RouterMode,
-    ScalingMode, Scheduling, UnitError, VolumePolicy, WritePolicy,
+    Auth, ByteSize, DeletePolicy, DurabilityMode, NetworkPolicy, PetraCluster, ReadPolicy,
+    RouterMode, ScalingMode, Scheduling, UnitError, VolumePolicy, WritePolicy,
 };
 use crate::names::RegionNames;
+
+mod security;
+
+pub use security::{Certificates, ValidatedTls};
 
 /// The shortest `--keep-for` that a node takes.
 const MIN_KEEP_FOR: Duration = Duration::from_secs(1);
@@ -72,6 +76,10 @@ pub struct ValidatedCluster {
     pub scaling: Pace,
     /// Who may connect.
     pub network: NetworkPolicy,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<ValidatedTls>,
+    /// The users of nodes, if anybody needs to log in.
+    pub auth: Option<Auth>,
     /// Whether there are routers that the operator does not run: beside applications, or in other Kubernetes clusters.
     pub has_unseen_routers: bool,
 }
@@ -212,6 +220,16 @@ pub enum InvalidSpec {
         "spec.router.image is missing and the operator has no default: set it, start the operator with --router-image, or set spec.router.mode to none"
     )]
     RouterImageMissing,
+    /// No source of certificates, or two.
+    #[error(
+        "spec.tls must name one source of certificates: set either spec.tls.secretName or spec.tls.certManager.issuerRef"
+    )]
+    CertificatesUnclear,
+    /// Users of nodes that mcrouter would have to be.
+    #[error(
+        "spec.auth needs spec.router.mode none, because mcrouter cannot log in: set it, or remove spec.auth and set spec.tls, whose client certificates let routers in and nobody else"
+    )]
+    RoutersCannotLogIn,
     /// Too large for a `ConfigMap`.
     #[error(
         "the routers' configuration would have {bytes} bytes, more than the {limit} that a ConfigMap holds: use fewer nodes or regions, or turn off spec.routing.poolFailover"
@@ -245,6 +263,8 @@ pub fn validate(
         router: router(cluster, settings)?,
         scaling: scaling(cluster)?,
         network: cluster.spec.network_policy.clone(),
+        tls: security::tls(&cluster.spec)?,
+        auth: security::auth(&cluster.spec)?,
         has_unseen_routers: has_unseen_routers(cluster),
         name,
         namespace,

@@ -95,6 +95,24 @@ fn what_cannot_work_is_refused_with_what_to_do() {
             "{regions: [{name: a, remote: {address: \"x{ordinal}\"}}]}",
             "host:port",
         ),
+        (
+            "certificates from nowhere",
+            "c",
+            "{regions: [{name: a}], tls: {}}",
+            "set either tls.secretName",
+        ),
+        (
+            "certificates from two places",
+            "c",
+            "{regions: [{name: a}], tls: {secretName: s, certManager: {issuerRef: {name: i}}}}",
+            "remove the other",
+        ),
+        (
+            "users of nodes behind routers",
+            "c",
+            "{regions: [{name: a}], auth: {secretName: s}}",
+            "tls.nodes.clientCertificates",
+        ),
     ];
     for (case, name, spec, words) in table {
         let refusal = refusal(name, spec);
@@ -122,6 +140,37 @@ fn changes_that_would_lose_data_are_refused() {
     );
     assert!(change(&class, &with("{}")).contains("storageClassName cannot change"));
     assert_eq!(change(&class, &class), "");
+}
+
+#[test]
+fn tls_is_decided_when_the_cluster_is_made() {
+    let plain = "{regions: [{name: a}]}";
+    let with = |tls: &str| format!("{{regions: [{{name: a}}], tls: {tls}}}");
+    let secret = with("{secretName: s}");
+    for (old, new) in [(plain, secret.as_str()), (&secret, plain)] {
+        assert!(change(old, new).contains("put spec.tls back as it was"));
+    }
+    for other in [
+        "{secretName: t}",
+        "{certManager: {issuerRef: {name: i}}}",
+        "{secretName: s, nodes: {clientCertificates: none}, routers: {plainConnections: allowed}}",
+    ] {
+        assert_eq!(change(&secret, &with(other)), "", "{other}");
+    }
+}
+
+#[test]
+fn users_come_and_go_where_there_are_no_routers() {
+    let none = "{regions: [{name: a}], router: {mode: none}}";
+    let auth = "{regions: [{name: a}], router: {mode: none}, auth: {secretName: s}}";
+    assert_eq!(change(none, auth), "");
+    assert_eq!(change(auth, none), "");
+    let spec = cluster("c", auth).spec;
+    let users = spec.auth.unwrap();
+    assert_eq!(
+        (users.key.as_str(), users.method),
+        ("users", AuthMethod::Text)
+    );
 }
 
 #[test]

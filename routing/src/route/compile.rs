@@ -124,6 +124,7 @@ fn pool(pools: &Pools, route: &PoolRoute) -> Result<Handle, RouteError> {
             pool: name.clone(),
             server_timeout_ms: pool.server_timeout,
             connect_timeout_ms: pool.connect_timeout,
+            tls: pool.is_encrypted(),
         })
     };
     Ok(Handle::Pool {

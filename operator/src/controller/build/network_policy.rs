@@ -9,7 +9,7 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::metadata;
+use super::{metadata, security};
 use crate::controller::validate::{ValidatedCluster, ValidatedRegion};
 use crate::names::{
     ADMIN_PORT, COMPONENT_LABEL, Component, INSTANCE_LABEL, MANAGER, MEMCACHED_PORT,
@@ -34,22 +34,26 @@ pub(super) fn nodes(cluster: &ValidatedCluster, region: &ValidatedRegion) -> Net
         region,
         Component::Node,
         vec![
-            rule(routers, MEMCACHED_PORT),
-            rule(and_operator(cluster.network.monitoring.clone()), ADMIN_PORT),
+            rule(routers, &[MEMCACHED_PORT]),
+            rule(
+                and_operator(cluster.network.monitoring.clone()),
+                &[ADMIN_PORT],
+            ),
         ],
     )
 }
 
 /// The routers' policy: clients may ask them, and so may the operator, which asks what they run.
 pub(super) fn routers(cluster: &ValidatedCluster, region: &ValidatedRegion) -> NetworkPolicy {
+    let ports: Vec<i32> = security::router_ports(cluster.tls.as_ref())
+        .into_iter()
+        .map(|(_, number)| number)
+        .collect();
     policy(
         cluster,
         region,
         Component::Router,
-        vec![rule(
-            and_operator(cluster.network.clients.clone()),
-            MEMCACHED_PORT,
-        )],
+        vec![rule(and_operator(cluster.network.clients.clone()), &ports)],
     )
 }
 
@@ -87,14 +91,15 @@ fn policy(
 }
 
 /// Everybody, when `from` is empty.
-fn rule(from: Vec<NetworkPolicyPeer>, port: i32) -> NetworkPolicyIngressRule {
+fn rule(from: Vec<NetworkPolicyPeer>, ports: &[i32]) -> NetworkPolicyIngressRule {
+    let port = |number: &i32| NetworkPolicyPort {
+        port: Some(IntOrString::Int(*number)),
+        protocol: Some("TCP".to_owned()),
+        ..NetworkPolicyPort::default()
+    };
     NetworkPolicyIngressRule {
         from: Some(from).filter(|from| !from.is_empty()),
-        ports: Some(vec![NetworkPolicyPort {
-            port: Some(IntOrString::Int(port)),
-            protocol: Some("TCP".to_owned()),
-            ..NetworkPolicyPort::default()
-        }]),
+        ports: Some(ports.iter().map(port).collect()),
     }
 }
 

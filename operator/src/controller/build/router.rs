@@ -11,10 +11,10 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Workload, metadata, pod};
-use crate::controller::validate::{Place, ValidatedCluster, ValidatedRegion, ValidatedRouter};
+use super::{Workload, metadata, pod, security};
+use crate::controller::validate::{Place, ValidatedCluster, ValidatedRegion};
 use crate::crd::RouterMode;
-use crate::names::{CONFIG_KEY, Component, MEMCACHED_PORT};
+use crate::names::{CONFIG_KEY, Component};
 
 /// Where the `ConfigMap` is mounted, as a directory: a single file of it would never change.
 const CONFIG_DIR: &str = "/etc/mcrouter";
@@ -60,7 +60,7 @@ fn template(cluster: &ValidatedCluster, region: &ValidatedRegion) -> PodTemplate
         Place::Here(scheduling) => scheduling.clone(),
         Place::Elsewhere(_) => Default::default(),
     };
-    let container = container(&cluster.router, region);
+    let container = container(cluster, region);
     let mut spec = pod::pod(container, &scheduling, &names.selector(Component::Router));
     spec.volumes = Some(vec![Volume {
         name: "config".to_owned(),
@@ -70,6 +70,9 @@ fn template(cluster: &ValidatedCluster, region: &ValidatedRegion) -> PodTemplate
         }),
         ..Volume::default()
     }]);
+    if let Some(tls) = &cluster.tls {
+        security::secure_router(&mut spec, tls, names);
+    }
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(names.labels(Component::Router)),
@@ -79,23 +82,21 @@ fn template(cluster: &ValidatedCluster, region: &ValidatedRegion) -> PodTemplate
     }
 }
 
-fn container(router: &ValidatedRouter, region: &ValidatedRegion) -> Container {
+fn container(cluster: &ValidatedCluster, region: &ValidatedRegion) -> Container {
+    let router = &cluster.router;
+    let ports = security::router_ports(cluster.tls.as_ref());
+    let (probed, _) = ports[0];
     Container {
         name: "mcrouter".to_owned(),
         image: Some(router.image.clone()),
         image_pull_policy: router.image_pull_policy.clone(),
         // Images of mcrouter differ in their entry point; what they have in common is the program on their PATH.
         command: Some(vec!["mcrouter".to_owned()]),
-        args: Some(arguments(router, region)),
-        ports: Some(vec![ContainerPort {
-            name: Some("memcached".to_owned()),
-            container_port: MEMCACHED_PORT,
-            protocol: Some("TCP".to_owned()),
-            ..ContainerPort::default()
-        }]),
+        args: Some(arguments(cluster, region)),
+        ports: Some(ports.into_iter().map(port).collect()),
         resources: router.resources.clone(),
-        readiness_probe: Some(probe(2)),
-        liveness_probe: Some(probe(10)),
+        readiness_probe: Some(probe(probed, 2)),
+        liveness_probe: Some(probe(probed, 10)),
         lifecycle: Some(Lifecycle {
             pre_stop: Some(LifecycleHandler {
                 sleep: Some(SleepAction {
@@ -115,10 +116,10 @@ fn container(router: &ValidatedRouter, region: &ValidatedRegion) -> Container {
     }
 }
 
-fn arguments(router: &ValidatedRouter, region: &ValidatedRegion) -> Vec<String> {
-    let mut arguments = vec![
-        format!("--config=file:{CONFIG_DIR}/{CONFIG_KEY}"),
-        format!("--port={MEMCACHED_PORT}"),
+fn arguments(cluster: &ValidatedCluster, region: &ValidatedRegion) -> Vec<String> {
+    let mut arguments = vec![format!("--config=file:{CONFIG_DIR}/{CONFIG_KEY}")];
+    arguments.extend(security::router_arguments(cluster.tls.as_ref()));
+    arguments.extend([
         format!(
             "--route-prefix=/{}/{}/",
             region.names.region, region.names.cluster
@@ -133,15 +134,24 @@ fn arguments(router: &ValidatedRouter, region: &ValidatedRegion) -> Vec<String> 
         "--stats-root=".to_owned(),
         "--debug-fifo-root=".to_owned(),
         "--config-dump-root=".to_owned(),
-    ];
-    arguments.extend(router.extra_args.iter().cloned());
+    ]);
+    arguments.extend(cluster.router.extra_args.iter().cloned());
     arguments
 }
 
-fn probe(period_s: i32) -> Probe {
+fn port((name, number): (&str, i32)) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: number,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+fn probe(port: &str, period_s: i32) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction {
-            port: IntOrString::String("memcached".to_owned()),
+            port: IntOrString::String(port.to_owned()),
             ..TCPSocketAction::default()
         }),
         period_seconds: Some(period_s),

@@ -422,12 +422,18 @@ fn pool(
     } else {
         routing.cross_region_timeout_ms
     };
+    // mcrouter's name for TLS. It is read with the file, while the certificates are arguments.
+    let encrypted = cluster
+        .tls
+        .as_ref()
+        .map(|_| ("security_mech".to_owned(), "ssl".into()));
     Pool {
         servers,
         server_timeout: Some(server_timeout_ms),
         connect_timeout: Some(routing.connect_timeout_ms),
         region: Some(region.names.region.clone()),
         cluster: Some(cluster.name.clone()),
+        other: encrypted.into_iter().collect(),
         ..Pool::default()
     }
 }

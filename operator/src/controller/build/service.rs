@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::metadata;
+use super::{metadata, security};
 use crate::controller::validate::{ValidatedCluster, ValidatedRegion};
 use crate::crd::RouterMode;
 use crate::names::{ADMIN_PORT, Component, MEMCACHED_PORT};
@@ -34,7 +34,12 @@ pub(super) fn router(cluster: &ValidatedCluster, region: &ValidatedRegion) -> Se
         metadata: metadata(cluster, region, Component::Router, region.names.router()),
         spec: Some(ServiceSpec {
             selector: Some(region.names.selector(Component::Router)),
-            ports: Some(vec![port("memcached", MEMCACHED_PORT)]),
+            ports: Some(
+                security::router_ports(cluster.tls.as_ref())
+                    .into_iter()
+                    .map(|(name, number)| port(name, number))
+                    .collect(),
+            ),
             internal_traffic_policy: daemon_set.then(|| "Local".to_owned()),
             ..ServiceSpec::default()
         }),

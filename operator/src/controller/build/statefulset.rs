@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{metadata, pod};
+use super::{metadata, pod, security};
 use crate::controller::layout::Layout;
 use crate::controller::validate::{Place, ValidatedCluster, ValidatedNode, ValidatedRegion};
 use crate::crd::{DurabilityMode, VolumePolicy};
@@ -42,6 +42,7 @@ pub(super) fn stateful_set(
     };
     let mut pod_spec = pod::pod(container(&cluster.node), &scheduling, &selector);
     pod_spec.termination_grace_period_seconds = Some(TERMINATION_GRACE_S);
+    security::secure_node(&mut pod_spec, cluster, names);
     StatefulSet {
         metadata: metadata(cluster, region, Component::Node, names.node_set()),
         spec: Some(StatefulSetSpec {

@@ -74,6 +74,16 @@ fn what_cannot_be_built_says_what_to_do() {
             None,
             "at most 1h",
         ),
+        (
+            "{regions: [{name: a}], tls: {}}",
+            None,
+            "either spec.tls.secretName or spec.tls.certManager.issuerRef",
+        ),
+        (
+            "{regions: [{name: a}], auth: {secretName: s}}",
+            None,
+            "mcrouter cannot log in",
+        ),
     ];
     for (spec, region, words) in table {
         let error = validate(&cluster(spec), &settings(region))
@@ -115,6 +125,35 @@ fn stand_ins_keep_items_for_whole_seconds_and_never_for_ever() {
             "{exptime}"
         );
     }
+}
+
+#[test]
+fn regions_share_a_secret_that_is_named_and_have_their_own_from_cert_manager() {
+    let secrets = |tls: &str| {
+        let spec = format!("{{regions: [{{name: a}}, {{name: b}}], tls: {tls}}}");
+        let validated = validate(&cluster(&spec), &settings(None)).unwrap();
+        let tls = validated.tls.clone().unwrap();
+        let secrets = validated.built().map(|region| tls.secret(&region.names));
+        secrets.collect::<Vec<_>>()
+    };
+    assert_eq!(secrets("{secretName: s}"), ["s", "s"]);
+    let issued = secrets("{certManager: {issuerRef: {name: i}}}");
+    assert_eq!(issued, ["c-a-tls", "c-b-tls"]);
+}
+
+#[test]
+fn nodes_demand_certificates_and_routers_have_no_plain_port_unless_told_otherwise() {
+    let tls = |tls: &str| {
+        let spec = format!("{{regions: [{{name: a}}], tls: {tls}}}");
+        let validated = validate(&cluster(&spec), &settings(None)).unwrap();
+        validated.tls.unwrap()
+    };
+    let strict = tls("{secretName: s}");
+    assert!(strict.demanded_by_nodes && !strict.plain_port);
+    let lax = tls(
+        "{secretName: s, nodes: {clientCertificates: none}, routers: {plainConnections: allowed}}",
+    );
+    assert!(!lax.demanded_by_nodes && lax.plain_port);
 }
 
 #[test]
