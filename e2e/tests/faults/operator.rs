@@ -1,6 +1,8 @@
 //! The operator is killed, or runs twice.
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -60,6 +62,59 @@ async fn an_operator_that_is_killed_in_any_phase_of_a_scale_is_followed_by_one_t
             fixture.write("shop", "main", KEYS).await;
             fixture.serves_all("shop", "main", KEYS).await;
             steps.went_straight(from, to);
+        }
+    })
+    .await;
+}
+
+/// The leader is frozen while nodes are told to forget, and wakes up when another one has gone on: it does not know that it no
+/// longer leads, and has seen nothing of what happened. Nothing that it does then counts.
+#[tokio::test]
+async fn a_leader_that_slept_while_another_one_scaled_changes_nothing_when_it_wakes_up() {
+    with_temp_ns("frozen", |fixture| async move {
+        fixture.apply(&specs::one_region("shop", 2)).await.unwrap();
+        fixture.ready("shop").await;
+        fixture.write("shop", "main", KEYS).await;
+        for (from, to, asleep, awake) in [
+            (2, 3, ScalingPhase::Clearing, ScalingPhase::Warming),
+            (3, 2, ScalingPhase::Mirroring, ScalingPhase::Turning),
+        ] {
+            let window = if to == 3 { "20s" } else { "5s" };
+            let patch = json!({"spec": {"replicas": to, "scaling": {"window": window}}});
+            let steps = Steps::watch(&fixture);
+            fixture.patch("shop", patch).await.unwrap();
+            let in_phase = move |wanted: ScalingPhase| {
+                move |cluster: Option<&PetraCluster>| {
+                    phase(cluster).is_some_and(|now| now >= wanted)
+                }
+            };
+            fixture
+                .wait("it goes to sleep", "shop", in_phase(asleep))
+                .await;
+            let first = eventually("somebody leads", || leader(&fixture)).await;
+            let frozen = Frozen::new(&first);
+            eventually("another one leads", || async {
+                let holder = leader(&fixture).await?;
+                ensure!(holder != first, "{holder} still leads");
+                anyhow::Ok(())
+            })
+            .await;
+            fixture
+                .wait("another one goes on", "shop", in_phase(awake))
+                .await;
+            if awake == ScalingPhase::Warming {
+                fixture.wait_for_config("shop", "main").await;
+                fixture.serves_all("shop", "main", KEYS).await;
+            }
+            drop(frozen);
+            settled(&fixture, to).await;
+            steps.went_straight(from, to);
+            if to == 3 {
+                fixture.serves_all("shop", "main", KEYS).await;
+            }
+            // What nobody asked for within the window may be missed, but is no other value.
+            fixture.hits("shop", "main", KEYS).await.unwrap();
+            fixture.write("shop", "main", KEYS).await;
         }
     })
     .await;
@@ -169,6 +224,43 @@ async fn kill_leader(fixture: &Fixture) {
         .patch("petracache", &PatchParams::default(), &over)
         .await
         .unwrap();
+}
+
+/// The process of an operator's pod, which does nothing until this is dropped. It is not killed for that within half a minute.
+struct Frozen(String);
+
+impl Frozen {
+    fn new(pod: &str) -> Self {
+        let name = format!("HOSTNAME={pod}");
+        let is_of_pod = |process: &Path| {
+            let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+            let comm = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            comm.trim() == "petra-operator" && variables.any(|of| of == name.as_bytes())
+        };
+        let processes = std::fs::read_dir("/proc").unwrap();
+        let process = processes
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|process| is_of_pod(process))
+            .unwrap_or_else(|| panic!("{pod} is no process of this machine"));
+        let id = process.file_name().unwrap().to_str().unwrap().to_owned();
+        signal("STOP", &id);
+        Self(id)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("CONT", &self.0);
+    }
+}
+
+fn signal(name: &str, process: &str) {
+    let status = Command::new("kill").args(["-s", name, process]).status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "{name} {process}"
+    );
 }
 
 async fn leader(fixture: &Fixture) -> anyhow::Result<String> {
