@@ -17,8 +17,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Defined by us and by the Prometheus operator; `e2e/chart.sh validate` has an API server judge them.
-const NOT_OF_KUBERNETES: [&str; 2] = ["petracache.io/v1alpha1", "monitoring.coreos.com/v1"];
+/// Defined by us, by cert-manager and by the Prometheus operator; `e2e/chart.sh validate` has an API server judge them.
+const NOT_OF_KUBERNETES: [&str; 3] = [
+    "petracache.io/v1alpha1",
+    "cert-manager.io/v1",
+    "monitoring.coreos.com/v1",
+];
 
 #[test]
 fn the_oldest_kubernetes_knows_every_field_of_what_people_apply() {
