@@ -17,6 +17,7 @@ mod admin;
 mod answers;
 pub(crate) mod events;
 mod session;
+pub(crate) mod transit;
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -35,6 +36,7 @@ use crate::registry::{Activity, Listed};
 use crate::stream::Stream;
 use crate::worker::Worker;
 use session::{Flow, Session};
+use transit::Claim;
 
 /// Room for one read when no more is known to be needed; memcached's `READ_BUFFER_SIZE`.
 const MIN_READ: usize = 16 << 10;
@@ -80,6 +82,8 @@ pub(crate) struct Connection {
     needed: usize,
     /// So many of the next bytes belong to a value that was refused.
     discard: usize,
+    /// The memory for the large value of which a part has come.
+    claim: Option<Claim>,
 }
 
 impl Connection {
@@ -91,6 +95,7 @@ impl Connection {
             input: BytesMut::new(),
             needed: 1,
             discard: 0,
+            claim: None,
         }
     }
 
@@ -141,6 +146,11 @@ impl Connection {
         let mut loaded = pin!(loaded);
         while self.input.len() < self.needed {
             let may_read = !self.session.is_full();
+            if self.input.len() >= transit::SMALL && self.claim.is_none() {
+                // In a box, because hardly any connection waits for this.
+                let transit = &worker.shared().transit;
+                self.claim = Some(Box::pin(transit.claim(self.needed)).await?);
+            }
             self.session.waits(self.activity());
             let count = tokio::select! {
                 biased;
@@ -168,6 +178,10 @@ impl Connection {
     /// Waits for bytes as long as a connection may be silent. None have come when it has ended.
     async fn read(&mut self) -> io::Result<usize> {
         let worker = Rc::clone(self.session.worker());
+        if self.claim.is_some() {
+            let read = poll_fn(|context| self.poll_read(context));
+            return Box::pin(worker.shared().transit.unless_stalled(read)).await;
+        }
         let read = poll_fn(|context| self.poll_read(context));
         let Some(patience) = worker.idle_timeout() else {
             return read.await;
@@ -200,6 +214,7 @@ impl Connection {
 
     fn give_back_empty_input(&mut self) {
         if self.input.is_empty() {
+            self.claim = None;
             self.session
                 .worker()
                 .put_buffer(std::mem::take(&mut self.input));

@@ -20,6 +20,7 @@ use crate::RunError;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::config::{Config, Endpoint};
+use crate::connection::transit::Transit;
 use crate::dump::Dumping;
 use crate::listener::{Incoming, Listener};
 use crate::metrics::Metrics;
@@ -35,6 +36,8 @@ use crate::worker::{Arrival, WorkerHandle};
 
 /// memcached's answer to one connection too many.
 const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
+/// So much less than for what is kept is there for large values that come and go.
+const SHARE_IN_TRANSIT: u64 = 8;
 /// Pause after an accept that failed, which is mostly for want of file descriptors; it doubles up to the last.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
@@ -53,6 +56,7 @@ pub struct Shared {
     pub watchers: Watchers,
     pub prefixes: Prefixes,
     pub dumping: Dumping,
+    pub transit: Transit,
     /// Told when a connection has ended.
     pub room: Notify,
 }
@@ -77,6 +81,7 @@ impl Shared {
             watchers: Watchers::new(config.watcher_buffer),
             prefixes: Prefixes::new(config.prefix_delimiter, config.count_prefixes),
             dumping: Dumping::default(),
+            transit: Transit::new(config.storage.memory() / SHARE_IN_TRANSIT),
             room: Notify::new(),
             config,
         })

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::admin::needs_login;
 use super::answers::Answers;
+use super::transit::Claim;
 use crate::auth::Challenge;
 use crate::clock::UnixSeconds;
 use crate::config::Protocol;
@@ -57,6 +58,8 @@ pub(super) struct Session {
     known: bool,
     /// What the client has been asked, to show that it is a user. In a box, because hardly any is.
     challenge: Option<Box<Challenge>>,
+    /// The memory for the large values among the answers.
+    claim: Option<Claim>,
 }
 
 impl Session {
@@ -79,6 +82,7 @@ impl Session {
             commands_this_turn: 0,
             known,
             challenge: None,
+            claim: None,
         }
     }
 
@@ -222,11 +226,27 @@ impl Session {
         if ready.is_empty() {
             return Ok(());
         }
-        self.stream.send(ready).await?;
+        if self.claim.is_some() {
+            let sending = self.stream.send(ready);
+            // In a box, because hardly any connection waits for this.
+            Box::pin(self.worker.shared().transit.unless_stalled(sending)).await?;
+        } else {
+            self.stream.send(ready).await?;
+        }
         let sent = std::mem::take(ready);
+        self.claim = None;
         self.metrics().bytes_written.add(sent.len() as u64);
         // The next batch begins with another buffer, if there is one at all.
         self.worker.put_buffer(sent);
+        Ok(())
+    }
+
+    /// Waits for memory for a large answer.
+    async fn claim_for(&mut self, response: &Response) -> io::Result<()> {
+        // What is held is given back first, or connections would wait for each other.
+        self.send().await?;
+        let claim = Box::pin(self.worker.shared().transit.claim(response.data_len())).await?;
+        self.claim = Some(claim);
         Ok(())
     }
 

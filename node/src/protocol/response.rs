@@ -85,6 +85,14 @@ pub struct Counter {
 }
 
 impl Response {
+    /// How much data it carries, in bytes.
+    pub fn data_len(&self) -> usize {
+        match self {
+            Self::Hit(item) | Self::MetaHit(MetaHit { item, .. }) => item.data().len(),
+            _ => 0,
+        }
+    }
+
     /// The same answer about the version with this cas, if it is one that has a version.
     pub fn with_cas(mut self, new: u64) -> Self {
         match &mut self {

@@ -33,6 +33,11 @@ pub struct StorageOptions {
 }
 
 impl StorageOptions {
+    /// What is kept in memory may take this much.
+    pub fn memory(&self) -> u64 {
+        self.tier_size + self.block_cache_size + self.memtable_memory()
+    }
+
     /// The most that unwritten data takes.
     pub fn memtable_memory(&self) -> u64 {
         self.write_buffer_size

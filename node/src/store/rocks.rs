@@ -44,8 +44,8 @@ const INFO_LOG_FILES: usize = 4;
 const BYTES_PER_SYNC: u64 = 1 << 20;
 /// Given to the operating system at once: more would keep a core busy for longer than a request takes.
 const FILE_BUFFER: u64 = 32 << 10;
-/// Read at once by whoever walks over everything.
-const WALK_READAHEAD: usize = 1 << 20;
+/// Read ahead in each of the files that are brought together; there may be dozens, each with a buffer of its own.
+const MERGE_READAHEAD: usize = 256 << 10;
 /// The marks are a handful of short entries.
 const MARKS_WRITE_BUFFER: usize = 256 << 10;
 
@@ -166,11 +166,11 @@ impl Rocks {
         }
     }
 
-    /// All records, in the order of their keys, as they are now. They pass the block cache by.
+    /// All records, in the order of their keys, as they are now. They pass the block cache by. Nothing is read ahead, since that would
+    /// take a buffer for each file.
     pub(super) fn walk(&self) -> DBRawIterator<'_> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);
-        options.set_readahead_size(WALK_READAHEAD);
         self.db.raw_iterator_opt(options)
     }
 
@@ -377,6 +377,7 @@ fn database_options(options: &StorageOptions, disk_quota: u64) -> Options {
     db.set_max_background_jobs(options.max_background_jobs);
     // All of them: without that there is no dropping of old files.
     db.set_max_open_files(-1);
+    db.set_compaction_readahead_size(MERGE_READAHEAD);
     db.set_bytes_per_sync(BYTES_PER_SYNC);
     db.set_writable_file_max_buffer_size(FILE_BUFFER);
     db.set_max_log_file_size(INFO_LOG_BYTES);
@@ -420,6 +421,7 @@ fn table_options(options: &StorageOptions, block_cache: &Cache) -> Options {
     table.set_cache_index_and_filter_blocks_with_high_priority(true);
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     table.set_bloom_filter(FILTER_BITS_PER_KEY, false);
+    table.set_initial_auto_readahead_size(0);
     table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
 
     let mut items = Options::default();

@@ -145,6 +145,11 @@ impl Node {
         self.status_bytes("VmRSS:")
     }
 
+    /// The most resident memory of its own that it ever had, in bytes; what is its program's file can be read again.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.status_bytes("VmHWM:") - self.status_bytes("RssFile:")
+    }
+
     /// Of the resident memory, what is the process's own and no file's, in bytes. What the kernel holds for its sockets is
     /// in neither.
     pub(crate) fn own_memory(&self) -> u64 {

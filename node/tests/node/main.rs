@@ -16,6 +16,7 @@ mod hostile;
 mod limits;
 mod listening;
 mod mcrouter;
+mod memory;
 mod model;
 mod notation;
 mod places;

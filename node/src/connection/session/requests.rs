@@ -6,7 +6,7 @@ use std::io;
 
 use super::Session;
 use crate::connection::answers::Waiting;
-use crate::connection::events;
+use crate::connection::{events, transit};
 use crate::execute::execute;
 use crate::metrics::Op;
 use crate::protocol::reply::{Reply, ShownCas};
@@ -66,6 +66,11 @@ impl Session {
         match self.execute(&request) {
             Ok(response) => {
                 self.count(&request, reply, &response);
+                if response.data_len() > transit::SMALL {
+                    // It does not wait behind others, but they are answered first.
+                    self.finish_waiting().await?;
+                    self.claim_for(&response).await?;
+                }
                 let key = request.key().unwrap_or_default();
                 reply.compose(key, &response, self.answers.next());
             }
@@ -102,7 +107,7 @@ impl Session {
                     break;
                 }
             }
-            if self.try_first() {
+            if self.try_first().await? {
                 break;
             }
         }
@@ -110,10 +115,10 @@ impl Session {
     }
 
     /// Carries out the first request in line. `false` when it must wait again.
-    fn try_first(&mut self) -> bool {
+    async fn try_first(&mut self) -> io::Result<bool> {
         // Taken out, so that its key may be looked at while the answers are written.
         let Some(first) = self.answers.take_first() else {
-            return true;
+            return Ok(true);
         };
         match self.execute(&first.request.as_request()) {
             Ok(response) => {
@@ -122,12 +127,15 @@ impl Session {
                     first.reply.as_reply(),
                     &response,
                 );
+                if response.data_len() > transit::SMALL {
+                    self.claim_for(&response).await?;
+                }
                 self.answer_waiting(first, &response);
-                true
+                Ok(true)
             }
             Err(loading) => {
                 self.answers.put_first(first, loading);
-                false
+                Ok(false)
             }
         }
     }
