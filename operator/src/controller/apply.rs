@@ -183,15 +183,17 @@ impl Applier {
                 }
             }
         }
-        let wanted = content_digest(&object.body);
+        let mut wanted = content_digest(&object.body);
         let mut body = marked(object, wanted);
         if let Some(version) = live.and_then(|live| self.newest_version(owner, key, live)) {
             body["metadata"]["resourceVersion"] = Value::String(version);
         }
         if let Some(live) = live.filter(|_| key.kind == Kind::StatefulSet) {
-            self.hold_back(&api, live, &mut body)
-                .await
-                .map_err(refused)?;
+            let held_back = self.hold_back(&api, live, &mut body).await;
+            if held_back.map_err(refused)? {
+                // This is not what is wanted: that is still to be written.
+                wanted = content_digest(&body);
+            }
         }
         let parameters = PatchParams::apply(MANAGER).force();
         let answer = api
@@ -233,26 +235,27 @@ impl Applier {
         newest.map(str::to_owned)
     }
 
-    /// Keeps `body` from restarting any pod if its template differs from that of `live`. Whether it does is asked of the API
-    /// server, which alone knows its defaults.
+    /// Keeps `body` from restarting any pod if its template differs from that of `live`, and says whether it does. That is asked of
+    /// the API server, which alone knows its defaults.
     async fn hold_back(
         &self,
         api: &Api<DynamicObject>,
         live: &LiveObject,
         body: &mut Value,
-    ) -> kube::Result<()> {
+    ) -> kube::Result<bool> {
         let name = body["metadata"]["name"].as_str().unwrap_or_default();
         let parameters = PatchParams::apply(MANAGER).force().dry_run();
         let answer = api.patch(name, &parameters, &Patch::Apply(&*body)).await?;
         let Ok(answer) = typed(Kind::StatefulSet, &answer) else {
-            return Ok(());
+            return Ok(false);
         };
-        if answer["spec"]["template"] != live.content["spec"]["template"] {
+        let differs = answer["spec"]["template"] != live.content["spec"]["template"];
+        if differs {
             let rolling = json!({"partition": body["spec"]["replicas"]});
             let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
             body["spec"]["updateStrategy"] = strategy;
         }
-        Ok(())
+        Ok(differs)
     }
 
     async fn delete_orphans(
