@@ -216,6 +216,10 @@ async fn kill_leader(fixture: &Fixture) {
     let leader = eventually("somebody leads", || leader(fixture)).await;
     let at_once = DeleteParams::default().grace_period(0);
     let api: Api<Pod> = fixture.api_in(NAMESPACE);
+    // Its process would go on for a moment after its pod is gone, and finish what it is at.
+    if let Some(process) = process_of(&leader) {
+        signal("KILL", &process);
+    }
     // It may be gone by itself.
     let _ = api.delete(&leader, &at_once).await;
     let leases: Api<Lease> = fixture.api_in(NAMESPACE);
@@ -231,19 +235,7 @@ struct Frozen(String);
 
 impl Frozen {
     fn new(pod: &str) -> Self {
-        let name = format!("HOSTNAME={pod}");
-        let is_of_pod = |process: &Path| {
-            let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-            let comm = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
-            let mut variables = environment.split(|byte| *byte == 0);
-            comm.trim() == "petra-operator" && variables.any(|of| of == name.as_bytes())
-        };
-        let processes = std::fs::read_dir("/proc").unwrap();
-        let process = processes
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .find(|process| is_of_pod(process))
-            .unwrap_or_else(|| panic!("{pod} is no process of this machine"));
-        let id = process.file_name().unwrap().to_str().unwrap().to_owned();
+        let id = process_of(pod).unwrap_or_else(|| panic!("{pod} is no process of this machine"));
         signal("STOP", &id);
         Self(id)
     }
@@ -253,6 +245,21 @@ impl Drop for Frozen {
     fn drop(&mut self) {
         signal("CONT", &self.0);
     }
+}
+
+/// The operator's process in `pod`, which runs on this machine.
+fn process_of(pod: &str) -> Option<String> {
+    let name = format!("HOSTNAME={pod}");
+    let is_of_pod = |process: &Path| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        let comm = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        comm.trim() == "petra-operator" && variables.any(|of| of == name.as_bytes())
+    };
+    let mut processes = std::fs::read_dir("/proc").unwrap();
+    let process =
+        processes.find_map(|entry| Some(entry.ok()?.path()).filter(|path| is_of_pod(path)));
+    Some(process?.file_name()?.to_str()?.to_owned())
 }
 
 fn signal(name: &str, process: &str) {
