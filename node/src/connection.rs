@@ -146,11 +146,6 @@ impl Connection {
         let mut loaded = pin!(loaded);
         while self.input.len() < self.needed {
             let may_read = !self.session.is_full();
-            if self.input.len() >= transit::SMALL && self.claim.is_none() {
-                // In a box, because hardly any connection waits for this.
-                let transit = &worker.shared().transit;
-                self.claim = Some(Box::pin(transit.claim(self.needed)).await?);
-            }
             self.session.waits(self.activity());
             let count = tokio::select! {
                 biased;
@@ -178,11 +173,20 @@ impl Connection {
     /// Waits for bytes as long as a connection may be silent. None have come when it has ended.
     async fn read(&mut self) -> io::Result<usize> {
         let worker = Rc::clone(self.session.worker());
-        if self.claim.is_some() {
-            let read = poll_fn(|context| self.poll_read(context));
-            return Box::pin(worker.shared().transit.unless_stalled(read)).await;
+        let transit = &worker.shared().transit;
+        if self.input.len() >= transit::SMALL && self.claim.is_none() {
+            // In a box, because hardly any connection waits for this.
+            self.claim = Some(Box::pin(transit.claim(self.needed)).await?);
         }
+        let has_claim = self.claim.is_some();
         let read = poll_fn(|context| self.poll_read(context));
+        let read = async {
+            if has_claim {
+                Box::pin(transit.unless_stalled(read)).await
+            } else {
+                read.await
+            }
+        };
         let Some(patience) = worker.idle_timeout() else {
             return read.await;
         };
@@ -258,6 +262,8 @@ impl Connection {
                     self.discard = command.discard();
                     flow = self.session.answer(command).await?;
                     consumed += len;
+                    // A large value has come as a whole. Whoever has a claim must not wait for another one.
+                    self.claim = None;
                 }
             }
         }

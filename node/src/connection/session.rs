@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::admin::needs_login;
 use super::answers::Answers;
-use super::transit::Claim;
+use super::transit::{self, Claim, Transit};
 use crate::auth::Challenge;
 use crate::clock::UnixSeconds;
 use crate::config::Protocol;
@@ -227,9 +227,9 @@ impl Session {
             return Ok(());
         }
         if self.claim.is_some() {
-            let sending = self.stream.send(ready);
+            let transit = &self.worker.shared().transit;
             // In a box, because hardly any connection waits for this.
-            Box::pin(self.worker.shared().transit.unless_stalled(sending)).await?;
+            Box::pin(send_in_parts(&mut self.stream, ready, transit)).await?;
         } else {
             self.stream.send(ready).await?;
         }
@@ -245,8 +245,8 @@ impl Session {
     async fn claim_for(&mut self, response: &Response) -> io::Result<()> {
         // What is held is given back first, or connections would wait for each other.
         self.send().await?;
-        let claim = Box::pin(self.worker.shared().transit.claim(response.data_len())).await?;
-        self.claim = Some(claim);
+        let transit = &self.worker.shared().transit;
+        self.claim = Some(Box::pin(transit.claim(response.data_len())).await?);
         Ok(())
     }
 
@@ -293,4 +293,15 @@ impl Session {
     pub(super) fn metrics(&self) -> &WorkerMetrics {
         self.worker.metrics()
     }
+}
+
+/// Sends large answers. The client must take each part in time, not all of it.
+async fn send_in_parts(stream: &mut Stream, answers: &[u8], transit: &Transit) -> io::Result<()> {
+    if stream.is_datagrams() {
+        return stream.send(answers).await;
+    }
+    for part in answers.chunks(transit::SMALL) {
+        transit.unless_stalled(stream.send(part)).await?;
+    }
+    Ok(())
 }

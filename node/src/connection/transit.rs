@@ -103,14 +103,12 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
     use std::future::pending;
-    use tokio::time::sleep;
 
     #[tokio::test]
     async fn who_needs_more_than_is_left_waits_until_it_is_given_back() {
         let transit = Transit::new(100 << 10);
         let first = transit.claim(90 << 10).await.expect("there is room");
         let give_back = async {
-            sleep(Duration::from_millis(10)).await;
             assert_eq!(transit.waiting.load(Ordering::Relaxed), 1);
             drop(first);
         };

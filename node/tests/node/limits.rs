@@ -91,6 +91,30 @@ fn announcing_large_values_costs_nothing_until_they_come() {
 }
 
 #[test]
+fn a_large_value_that_stops_in_the_middle_ends_with_the_idle_timeout_like_a_small_one() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &["-o", "idle_timeout=1"]);
+    let mut client = node.connect();
+    client.send(b"set large 0 0 900000\r\n");
+    client.send(&[b'x'; 300_000]);
+    assert_eq!(client.rest(), b"");
+}
+
+/// Both need more than half of the memory for large values that are on their way.
+#[test]
+fn who_writes_a_large_value_and_reads_it_at_once_does_not_wait_for_itself() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let node = Node::start(dir.path(), &["-m", "64", "-I", "7m"]);
+    let mut client = node.connect();
+    let value = "x".repeat(6 << 20);
+    let set = format!("set large 0 0 {}\r\n{value}\r\n", value.len());
+    client.send(format!("{set}get large\r\n").as_bytes());
+    assert_eq!(client.line(), "STORED");
+    assert_eq!(client.line(), format!("VALUE large 0 {}", value.len()));
+    assert_eq!(client.line(), value);
+}
+
+#[test]
 fn a_get_line_without_an_end_is_cut_off() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let node = Node::start(dir.path(), &[]);
