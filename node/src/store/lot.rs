@@ -3,7 +3,9 @@
 //! Owns the way in which it gets there. Little goes by RocksDB's log and memtable, where it waits for more; much becomes a
 //! table file of its own at once.
 
-use super::item::{Expiry, Marks};
+use std::hint::black_box;
+
+use super::item::{Expiry, Item, Marks};
 use super::liveness::Liveness;
 use super::memory::Taken;
 use super::pace::Pace;
@@ -11,11 +13,13 @@ use super::record;
 use super::rocks::{Batch, Rocks, TableFile};
 use crate::clock::UnixSeconds;
 
-/// One write to RocksDB's log. Larger ones gain nothing, and hold up who writes marks.
-const BATCH_BYTES: usize = 1 << 20;
+/// One write to RocksDB's log. Larger ones gain nothing, and would keep a core busy for longer than a few requests take.
+const BATCH_BYTES: usize = 16 << 10;
 /// A lot of at least this part of a memtable becomes a table file. Smaller files would have to be brought together so often
 /// that nothing is gained.
-const FILE_SHARE: usize = 8;
+const FILE_SHARE: usize = 64;
+/// Items that are fetched from memory together.
+const FETCHED_AT_ONCE: usize = 16;
 
 /// Items that are looked at, let go or counted between two looks at the clock.
 const ITEMS_PER_STEP: usize = 64;
@@ -86,7 +90,8 @@ impl Lot {
         self.bytes >= rocks.memtable_size() / FILE_SHARE
     }
 
-    /// Writes all of it by way of RocksDB's log. After a failure a part may have been written.
+    /// Writes all of it by way of RocksDB's log. After a failure a part may have been written. In the order of their keys,
+    /// because a memtable finds the place of a key next to that of its predecessor.
     pub(super) fn log(
         &self,
         rocks: &Rocks,
@@ -94,19 +99,17 @@ impl Lot {
         now: UnixSeconds,
         pace: &mut Pace,
     ) -> Result<Written, rocksdb::Error> {
-        let mut written = Written::NOTHING;
-        let mut buffer = Vec::new();
         let mut batch = Batch::default();
-        for (_, taken) in &self.items {
-            match written.look_at(taken, liveness, now, &mut buffer) {
-                Some(record) => batch.put(taken.item.key(), record),
-                None => batch.delete(taken.item.key()),
+        let written = self.each_record(liveness, now, pace, |key, record| {
+            match record {
+                Some(record) => batch.put(key, record),
+                None => batch.delete(key),
             }
             if batch.bytes() >= BATCH_BYTES {
                 rocks.write(&mut batch)?;
             }
-            pace.step();
-        }
+            Ok(())
+        })?;
         rocks.write(&mut batch)?;
         Ok(written)
     }
@@ -119,21 +122,41 @@ impl Lot {
         now: UnixSeconds,
         pace: &mut Pace,
     ) -> Result<Written, rocksdb::Error> {
+        self.each_record(liveness, now, pace, |key, record| match record {
+            Some(record) => file.put(key, record),
+            None => file.delete(key),
+        })
+    }
+
+    /// Calls `write` with each key, in order, and its record; without one when whatever the disk has under the key must go.
+    fn each_record(
+        &self,
+        liveness: &Liveness,
+        now: UnixSeconds,
+        pace: &mut Pace,
+        mut write: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), rocksdb::Error>,
+    ) -> Result<Written, rocksdb::Error> {
         let mut written = Written::NOTHING;
         let mut buffer = Vec::new();
-        for index in self.in_key_order(pace) {
-            let (_, taken) = &self.items[index];
-            match written.look_at(taken, liveness, now, &mut buffer) {
-                Some(record) => file.put(taken.item.key(), record)?,
-                None => file.delete(taken.item.key())?,
+        for indexes in self.in_key_order(pace).chunks(FETCHED_AT_ONCE) {
+            let items = || indexes.iter().map(|index| &self.items[*index].1.item);
+            // They lie apart from each other: waiting for one after the other would take longer than writing them.
+            items().for_each(|item| {
+                black_box((item.marks(), item.data().first()));
+            });
+            for item in items() {
+                write(
+                    item.key(),
+                    written.look_at(item, liveness, now, &mut buffer),
+                )?;
+                pace.step();
             }
-            pace.step();
         }
         Ok(written)
     }
 
     /// The items' indexes. Most comparisons look at eight bytes of the key that lie with the index, not at the item.
-    fn in_key_order(&self, pace: &mut Pace) -> impl Iterator<Item = usize> + use<> {
+    fn in_key_order(&self, pace: &mut Pace) -> Vec<usize> {
         let key = |index: usize| self.items[index].1.item.key();
         let compare = |(one_leads, one): &(u64, usize), (other_leads, other): &(u64, usize)| {
             let leads = one_leads.cmp(other_leads);
@@ -152,7 +175,7 @@ impl Lot {
         }
         // This sort finds what is sorted already, and only brings it together.
         order.sort_by(compare);
-        order.into_iter().map(|(_, index)| index)
+        order.into_iter().map(|(_, index)| index).collect()
     }
 }
 
@@ -166,12 +189,11 @@ impl Written {
     /// alive again.
     fn look_at<'a>(
         &mut self,
-        taken: &Taken,
+        item: &Item,
         liveness: &Liveness,
         now: UnixSeconds,
         buffer: &'a mut Vec<u8>,
     ) -> Option<&'a [u8]> {
-        let item = &taken.item;
         self.bytes += item.key().len() as u64;
         if item.has(Marks::ABSENT) || !liveness.is_live(item.key(), item.attributes(), now) {
             return None;
@@ -194,7 +216,7 @@ fn leading_bytes(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::item::{Attributes, Item};
+    use crate::store::item::Attributes;
     use crate::store::memory::Memory;
     use crate::store::rocks::test_database;
 
@@ -239,6 +261,7 @@ mod tests {
         let lot = lot(&keys);
         let order: Vec<&[u8]> = lot
             .in_key_order(&mut Pace::until(None))
+            .into_iter()
             .map(|index| lot.items[index].1.item.key())
             .collect();
         keys.sort_unstable();
@@ -253,7 +276,10 @@ mod tests {
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
         let lot = lot(&keys);
         let order = lot.in_key_order(&mut Pace::until(None));
-        let order: Vec<&[u8]> = order.map(|index| lot.items[index].1.item.key()).collect();
+        let order: Vec<&[u8]> = order
+            .into_iter()
+            .map(|index| lot.items[index].1.item.key())
+            .collect();
         assert_eq!(order.len(), keys.len());
         assert!(order.is_sorted());
     }
