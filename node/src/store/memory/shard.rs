@@ -60,6 +60,7 @@ pub(in crate::store) struct Taken {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShardFigures {
     pub items: u64,
+    /// Of the items, and of what is remembered of keys without one.
     pub bytes: u64,
     pub dirty_bytes: u64,
     /// Left to make room, never read since they came.
@@ -81,6 +82,8 @@ impl ShardFigures {
 #[derive(Debug)]
 pub(in crate::store) struct Shard {
     table: HashTable<Entry>,
+    /// Entries of the table that say that there is no item.
+    absent: usize,
     /// Tickets given out.
     tickets: u32,
     small: Queue,
@@ -99,6 +102,7 @@ impl Shard {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             table: HashTable::new(),
+            absent: 0,
             tickets: 0,
             small: Queue::default(),
             main: Queue::default(),
@@ -273,9 +277,6 @@ impl Shard {
         self.dirty_bytes -= size(&taken.item);
         if !written {
             self.mark_dirty(taken.ticket);
-        } else if marks.has(Marks::ABSENT) {
-            self.remove(taken.ticket);
-            self.collect_vacant();
         }
     }
 
@@ -289,7 +290,7 @@ impl Shard {
 
     pub(super) fn figures(&self) -> ShardFigures {
         ShardFigures {
-            items: self.table.len() as u64,
+            items: (self.table.len() - self.absent) as u64,
             bytes: self.bytes() as u64,
             dirty_bytes: self.dirty_bytes as u64,
             evicted_unread: self.evicted_unread,
@@ -329,6 +330,7 @@ impl Shard {
         let found = self
             .table
             .find_mut(table_hash(hash), |entry| entry.holds(hash, item.key()));
+        self.absent += usize::from(item.has(Marks::ABSENT));
         let Some(entry) = found else {
             return self.insert(hash, item);
         };
@@ -344,6 +346,7 @@ impl Shard {
         if old_marks.has(Marks::DIRTY) {
             self.dirty_bytes += new_size;
         }
+        self.absent -= usize::from(old_marks.has(Marks::ABSENT));
         let queue = self.queue(old_marks);
         queue.bytes = queue.bytes - old_size + new_size;
         ticket
@@ -373,6 +376,7 @@ impl Shard {
             .table
             .find_entry(table_hash(ticket.hash), |entry| entry.ticket == ticket);
         let (entry, _) = found.ok()?.remove();
+        self.absent -= usize::from(entry.item.has(Marks::ABSENT));
         self.queue(entry.item.marks()).bytes -= size(&entry.item);
         Some(entry.item)
     }
@@ -428,7 +432,7 @@ impl Shard {
             self.small.push_again(ticket);
             return true;
         }
-        if marks.uses() > 1 {
+        if uses(marks) > 1 {
             let bytes = size(&item);
             item.set_marks(marks.with_uses(0).with(Marks::IN_MAIN));
             self.small.bytes -= bytes;
@@ -449,7 +453,7 @@ impl Shard {
         let marks = item.marks();
         if marks.has(UNWRITTEN) {
             self.main.push_again(ticket);
-        } else if marks.uses() > 0 {
+        } else if uses(marks) > 0 {
             item.set_marks(marks.with_uses(marks.uses() - 1));
             self.main.push_again(ticket);
         } else {
@@ -470,6 +474,7 @@ impl Shard {
     /// Takes an item out whose ticket is in no queue any more.
     fn evict(&mut self, ticket: Ticket) {
         match self.remove(ticket) {
+            Some(item) if item.has(Marks::ABSENT) => {}
             Some(item) if item.has(Marks::FETCHED) => self.evicted_read += 1,
             Some(_) => self.evicted_unread += 1,
             None => {}
@@ -485,6 +490,15 @@ pub(in crate::store) fn count_use(item: &Item, now: UnixSeconds) {
         item.set_marks(used);
     }
     item.set_accessed(now);
+}
+
+/// What counts when somebody must leave. A key that has lost its item leaves before those that are as old.
+fn uses(marks: Marks) -> u16 {
+    if marks.has(Marks::ABSENT) {
+        0
+    } else {
+        marks.uses()
+    }
 }
 
 fn size(item: &Item) -> usize {

@@ -65,6 +65,8 @@ fn check(shard: &Shard) {
     let dirty = occupied.iter().filter(|item| item.has(Marks::DIRTY));
     assert_eq!(shard.dirty.len(), dirty.count());
     assert_eq!(shard.table.len(), occupied.len());
+    let absent = occupied.iter().filter(|item| item.has(Marks::ABSENT));
+    assert_eq!(shard.absent, absent.count());
     let (mut small, mut main) = (shard.small.clone(), shard.main.clone());
     let tickets: Vec<_> = std::iter::from_fn(|| small.pop().or_else(|| main.pop())).collect();
     for entry in &shard.table {
@@ -167,29 +169,42 @@ fn what_was_read_from_the_disk_is_history_once_somebody_has_written() {
 }
 
 #[test]
-fn a_deleted_key_is_known_to_be_absent_until_the_disk_knows() {
+fn a_deleted_key_is_known_to_be_absent_and_is_no_item() {
     let mut shard = shard(1 << 20);
     write(&mut shard, "key", 1, 10);
     let hash = hash_of(b"key");
     shard.write_absent(hash, absent(b"key", NOW));
-    assert!(matches!(shard.find(hash, b"key"), Found::Absent));
-    flush(&mut shard);
-    assert!(matches!(shard.find(hash, b"key"), Found::Unknown));
+    for _ in 0..2 {
+        assert!(matches!(shard.find(hash, b"key"), Found::Absent));
+        assert_eq!(shard.figures().items, 0);
+        flush(&mut shard);
+    }
     check(&shard);
 }
 
 #[test]
-fn deleting_everything_again_and_again_takes_no_memory() {
-    let mut shard = shard(1 << 20);
+fn deleted_keys_leave_before_what_is_used_and_are_no_evictions() {
+    let mut shard = shard(100_000);
     for number in 0..100_000 {
         let key = format!("key-{number}");
         write(&mut shard, &key, number, 10);
         let hash = hash_of(key.as_bytes());
-        shard.write_absent(hash, absent(key.as_bytes(), NOW));
+        for _ in 0..3 {
+            if let Found::Item(item) = shard.find(hash, key.as_bytes()) {
+                count_use(&item, NOW);
+            }
+        }
+        if number >= 10 {
+            shard.write_absent(hash, absent(key.as_bytes(), NOW));
+        }
         flush(&mut shard);
     }
-    let queued = shard.small.len() + shard.main.len();
-    assert!(queued < 5000, "{queued} tickets");
+    for number in 0..10 {
+        assert!(cas_of(&shard, &format!("key-{number}")).is_some());
+    }
+    assert!(shard.bytes() <= shard.limit);
+    assert!(shard.table.len() < 2000, "{} entries", shard.table.len());
+    assert_eq!(shard.figures().evicted_read, 0);
     check(&shard);
 }
 
