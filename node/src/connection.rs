@@ -101,6 +101,11 @@ impl Connection {
 
     /// Serves the client until it leaves, misbehaves or the worker closes.
     pub(crate) async fn run(mut self) -> io::Result<()> {
+        let worker = Rc::clone(self.session.worker());
+        // Polled once: it wakes this task when the worker closes, whatever the task waits for then. To wait for it anew with
+        // every request would cost more than to parse one.
+        let mut closed = pin!(worker.closed());
+        poll_fn(|context| Poll::Ready(closed.as_mut().poll(context).is_ready())).await;
         loop {
             let flow = match self.next().await? {
                 Next::Input => self.answer_buffered().await?,
@@ -149,7 +154,7 @@ impl Connection {
             self.session.waits(self.activity());
             let count = tokio::select! {
                 biased;
-                () = worker.closed() => return Ok(Next::Close),
+                () = noticed(|| worker.is_closing()) => return Ok(Next::Close),
                 () = &mut loaded, if loading.is_some() => return Ok(Next::Loaded),
                 count = self.read(), if may_read => count?,
             };
@@ -270,4 +275,13 @@ impl Connection {
         self.input.advance(consumed);
         Ok(flow)
     }
+}
+
+/// Returns when a task is woken and `happened` then.
+async fn noticed(happened: impl Fn() -> bool) {
+    poll_fn(|_| match happened() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }

@@ -42,6 +42,8 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     index: usize,
     closing: CancellationToken,
+    /// Whether that has begun: cheaper to ask.
+    is_closing: Cell<bool>,
     spare_buffers: RefCell<Vec<BytesMut>>,
     /// The second in which a failing disk was last reported: once is enough.
     reported: Cell<UnixSeconds>,
@@ -104,6 +106,7 @@ impl Worker {
             shared,
             index,
             closing: CancellationToken::new(),
+            is_closing: Cell::new(false),
             spare_buffers: RefCell::default(),
             reported: Cell::default(),
         }
@@ -126,6 +129,7 @@ impl Worker {
                 drop(guard);
             });
         }
+        self.is_closing.set(true);
         self.closing.cancel();
         drop(connection_guard);
         if timeout(CLOSE_TIMEOUT, all_gone.recv()).await.is_err() {
@@ -162,6 +166,10 @@ impl Worker {
     /// Returns when the worker closes.
     pub(crate) fn closed(&self) -> WaitForCancellationFuture<'_> {
         self.closing.cancelled()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.get()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
