@@ -140,11 +140,6 @@ impl Node {
         self.child.wait().expect("a status");
     }
 
-    /// Resident memory in bytes.
-    pub(crate) fn resident_memory(&self) -> u64 {
-        self.status_bytes("VmRSS:")
-    }
-
     /// The most resident memory of its own that it ever had, in bytes; what is its program's file can be read again.
     pub(crate) fn peak_memory(&self) -> u64 {
         self.status_bytes("VmHWM:") - self.status_bytes("RssFile:")

@@ -93,7 +93,7 @@ fn a_dump_that_nobody_reads_costs_little_and_stops_nobody() {
         .collect();
     client.send(commands.as_bytes());
     assert!(client.ask("version").starts_with("VERSION"));
-    let before = node.resident_memory();
+    let before = node.own_memory();
     let mut slow = node.connect();
     slow.send(b"lru_crawler metadump all\r\n");
     assert!(slow.line().starts_with("key="));
@@ -105,7 +105,7 @@ fn a_dump_that_nobody_reads_costs_little_and_stops_nobody() {
         client.ask("lru_crawler metadump all"),
         "BUSY currently processing crawler request"
     );
-    let grown = node.resident_memory().saturating_sub(before);
+    let grown = node.own_memory().saturating_sub(before);
     assert!(grown < 16 << 20, "{} MiB", grown >> 20);
     drop(slow);
     wait_until("the next dump may begin", || {
